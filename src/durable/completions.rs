@@ -31,7 +31,7 @@ impl<R> DurableTopics<R> {
                 sequence: sequence @ 1..=MAX_SEQUENCE,
             }) = result
             {
-                self.grow(&topic, sequence);
+                self.grow(&topic, sequence, 0);
             }
         }
     }
@@ -116,12 +116,17 @@ impl<R> DurableTopics<R> {
         self.published.push_back(Published { command, result });
         let log = self.topic(topic);
         log.appending -= 1;
-        let Command::Append { at, data, .. } = append else {
+        let Command::Append {
+            at, data, dedupe, ..
+        } = append
+        else {
             return;
         };
         match result {
+            // With a name, it may be an earlier message that the hub does not know of.
+            Ok(sequence) if dedupe.is_some() => self.grow(topic, sequence, 0),
             Ok(sequence) if sequence > log.log.last => {
-                log.log.bytes += data.bytes() as u64;
+                let bytes = data.bytes() as u64;
                 let (at, data) = (*at, data.clone());
                 let record = Record { sequence, at, data };
                 for name in self.subscribers(topic) {
@@ -129,7 +134,7 @@ impl<R> DurableTopics<R> {
                         own.offer(&record, self.clock.now, &self.settings);
                     }
                 }
-                self.grow(topic, sequence);
+                self.grow(topic, sequence, bytes);
             }
             Err(StoreError::Busy | StoreError::Full) => self.retain(topic),
             _ => {
@@ -145,12 +150,16 @@ impl<R> DurableTopics<R> {
         }
     }
 
-    /// Notes that a topic has messages up to a sequence.
-    pub(super) fn grow(&mut self, topic: &Arc<str>, last: u64) {
+    /// Notes that a topic has messages up to a sequence; the last has so many bytes, 0 if that is not known.
+    pub(super) fn grow(&mut self, topic: &Arc<str>, last: u64, bytes: u64) {
         let now = self.clock.now;
         let max_age = self.retention(topic).max_age_seconds;
         let log = self.topic(topic);
-        log.log.last = log.log.last.max(last);
+        if last > log.log.last {
+            log.has_unknown |= bytes == 0 || last > log.log.last + 1;
+            log.log.bytes = log.log.bytes.saturating_add(bytes);
+            log.log.last = last;
+        }
         if let Some(max_age) = max_age {
             log.check_at = log.check_at.min(now + Duration::from_secs(max_age));
         }
@@ -237,7 +246,8 @@ impl<R> DurableTopics<R> {
         result: Result<Completion, StoreError>,
     ) -> Result<u64, DurableError> {
         let by = self.requests.connection(request).unwrap_or_default();
-        if self.attaching.get(name) == Some(&by) {
+        let (last, by_hub) = self.attaching.get(name).copied().unwrap_or_default();
+        if last == by {
             self.attaching.remove(name);
         }
         let conn = self
@@ -254,8 +264,8 @@ impl<R> DurableTopics<R> {
             return Err(StoreError::Failed.into());
         };
         let held = self.subscriptions.get(name);
-        if held.is_some_and(|held| held.fence >= fence) {
-            // Another connection has attached later, and was answered before.
+        if by_hub > fence || held.is_some_and(|held| held.fence >= fence) {
+            // Another connection or another hub has attached later, and was answered before.
             return Err(DurableError::NotAttached);
         }
         let by_other = held.is_some_and(|held| held.connection != by);

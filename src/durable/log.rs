@@ -23,6 +23,8 @@ pub(super) struct TopicLog {
     pub(super) appending: usize,
     /// Whether the oldest messages are being read or removed.
     pub(super) is_busy: bool,
+    /// Whether messages have come whose bytes are not counted, since the oldest were last read.
+    pub(super) has_unknown: bool,
     /// The bytes of the messages that are being removed.
     pub(super) freed: u64,
     /// When a message may be too old.
@@ -39,6 +41,7 @@ impl TopicLog {
             subscribers: BTreeSet::new(),
             appending: 0,
             is_busy: false,
+            has_unknown: false,
             freed: 0,
             check_at: Instant::ZERO,
             retry_at: Instant::ZERO,
@@ -52,7 +55,10 @@ impl TopicLog {
         let is_beyond = retention
             .max_count
             .is_some_and(|max| last + 1 - first > max)
-            || last > first && retention.max_bytes.is_some_and(|max| bytes > max);
+            || last > first
+                && retention
+                    .max_bytes
+                    .is_some_and(|max| bytes > max || self.has_unknown);
         let at = if is_beyond {
             Instant::ZERO
         } else {

@@ -37,8 +37,9 @@ pub struct DurableTopics<R> {
     pub(super) connections: BTreeMap<u64, Conn>,
     /// Those to which a connection is attached.
     pub(super) subscriptions: BTreeMap<Arc<str>, Subscription>,
-    /// The connections that attach to subscriptions now, the last of each.
-    pub(super) attaching: BTreeMap<Arc<str>, u64>,
+    /// The connections that attach to subscriptions now, the last of each, and the highest fence that another hub has
+    /// got meanwhile.
+    pub(super) attaching: BTreeMap<Arc<str>, (u64, u64)>,
     pub(super) topics: BTreeMap<Arc<str>, TopicLog>,
     retentions: BTreeMap<Arc<str>, Retention>,
     pub(super) commands: Commands,
@@ -315,7 +316,7 @@ impl<R> DurableTopics<R> {
 
     /// Tells that a topic has messages up to `last`, which were not published here but by another hub.
     pub fn handle_grown(&mut self, topic: &DurableTopic, last: u64) {
-        self.grow(&topic.0, last.min(MAX_SEQUENCE));
+        self.grow(&topic.0, last.min(MAX_SEQUENCE), 0);
     }
 
     /// Tells that another hub has attached to a subscription, and has got this fence.
@@ -323,6 +324,9 @@ impl<R> DurableTopics<R> {
         let own = self.subscriptions.get_key_value(subscription);
         if let Some((name, _)) = own.filter(|(_, own)| own.fence < fence) {
             self.end(&name.clone(), Some(Detached::TakenOver));
+        }
+        if let Some((_, other)) = self.attaching.get_mut(subscription) {
+            *other = fence.max(*other);
         }
     }
 
@@ -370,7 +374,7 @@ impl<R> DurableTopics<R> {
                 return Err(DurableError::OtherTopic);
             }
             let by = own.map(|own| own.connection);
-            let attaching = self.attaching.get(&entry.subscription).copied();
+            let attaching = self.attaching.get(&entry.subscription).map(|(by, _)| *by);
             let mut others = by.into_iter().chain(attaching);
             if rejects && others.any(|other| other != connection) {
                 return Err(DurableError::InUse);
@@ -406,8 +410,8 @@ impl<R> DurableTopics<R> {
             takes_over: self.settings.second_consumer == SecondConsumer::TakeOver,
         };
         self.submit(command, [waiter].into(), None);
-        self.attaching
-            .insert(entry.subscription.clone(), connection);
+        let attaching = self.attaching.entry(entry.subscription.clone());
+        attaching.or_default().0 = connection;
         if let Some(conn) = self.connections.get_mut(&connection) {
             conn.attaching += 1;
         }
@@ -569,7 +573,7 @@ impl<R> DurableTopics<R> {
             let timer = Timer::Topic(topic.clone());
             return self.timers.arm(&mut log.timer, timer, check_at);
         }
-        log.is_busy = true;
+        (log.is_busy, log.has_unknown) = (true, false);
         let command = Command::Read {
             topic: topic.clone(),
             after: log.log.first - 1,

@@ -24,7 +24,7 @@ const OVERHEAD: usize = 128;
 /// assert_eq!(store.execute(&append(100)), Ok(Completion::Appended { sequence: 1 }));
 /// assert_eq!(store.execute(&append(1000)), Err(StoreError::Full));
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct MemoryStore {
     max_bytes: usize,
     bytes: usize,
@@ -34,7 +34,7 @@ pub struct MemoryStore {
     fence: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Topic {
     log: Log,
     /// From `log.first` to `log.last`.
@@ -42,7 +42,7 @@ struct Topic {
     names: BTreeMap<Arc<str>, u64>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Subscription {
     topic: Arc<str>,
     fence: u64,

@@ -38,6 +38,8 @@ pub struct DurableReader {
     /// The first and the last sequence of a run of messages that were refused. What comes behind it is refused, too,
     /// until all of the run have come again: otherwise they would pass for messages that were seen.
     refused: Option<(u64, u64)>,
+    /// The lowest behind the first of that run which has come since that one, and how many have come since then.
+    passed: Option<(u64, u64)>,
     /// The highest sequence that came on this connection, or after which that has begun.
     seen: u64,
     /// Everything up to it is acknowledged for certain.
@@ -95,6 +97,7 @@ impl DurableReader {
             open: BTreeMap::new(),
             max_open: 1024,
             refused: None,
+            passed: None,
             seen: 0,
             confirmed: 0,
             is_attached: false,
@@ -122,7 +125,8 @@ impl DurableReader {
 
     /// Takes the answer to a subscribe, the first or one after a reconnect.
     pub fn handle_subscribed(&mut self, resumed_from: u64) -> Resumed {
-        (self.is_attached, self.seen, self.refused) = (true, resumed_from, None);
+        (self.is_attached, self.seen) = (true, resumed_from);
+        (self.refused, self.passed) = (None, None);
         let highest = self.highest.unwrap_or(resumed_from);
         if resumed_from < self.confirmed {
             self.open.clear();
@@ -165,20 +169,40 @@ impl DurableReader {
             }
             _ => {}
         }
-        match self.refused {
-            Some((first, last)) if sequence > last => self.refused = Some((first, sequence)),
-            _ if has_space => {
-                let behind = |(first, last)| (sequence.saturating_add(1).max(first), last);
-                let left = self.refused.map(behind);
-                self.refused = left.filter(|(first, last)| first <= last);
-                return self.accept(sequence, highest);
+        let beyond = self.refused.filter(|(first, _)| sequence > *first);
+        if let Some((first, last)) = beyond {
+            let is_next = self.shows_end(sequence, last - first);
+            if !is_next || !has_space {
+                self.refused = Some((first, last.max(sequence)));
+                return Received::Full;
             }
-            Some((first, last)) if is_new => self.refused = Some((first.min(sequence), last)),
-            None if is_new => self.refused = Some((sequence, sequence)),
-            // The program gave it back, which is remembered.
-            _ => {}
+        } else if !has_space {
+            if is_new {
+                let (first, last) = self.refused.unwrap_or((sequence, sequence));
+                (self.refused, self.passed) = (Some((first.min(sequence), last)), None);
+            }
+            // If it is not new, the program gave it back, which is remembered.
+            return Received::Full;
         }
-        Received::Full
+        if is_new {
+            let behind = |(first, last)| (sequence.saturating_add(1).max(first), last);
+            let left = self.refused.map(behind);
+            (self.refused, self.passed) = (left.filter(|(first, last)| first <= last), None);
+        }
+        self.accept(sequence, highest)
+    }
+
+    /// Whether a message behind the first of a refused run shows that all before it are gone: between two times that
+    /// it comes, all before it would have come once. The lowest that has come since the first is watched, until more have
+    /// come than there are.
+    fn shows_end(&mut self, sequence: u64, others: u64) -> bool {
+        let (lowest, count) = self.passed.unwrap_or((u64::MAX, 0));
+        let is_new_lowest = sequence < lowest || sequence > lowest && count >= others;
+        self.passed = Some(match is_new_lowest {
+            true => (sequence, 1),
+            false => (lowest, count + 1),
+        });
+        sequence == lowest
     }
 
     fn accept(&mut self, sequence: u64, highest: u64) -> Received {

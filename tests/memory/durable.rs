@@ -108,5 +108,6 @@ fn a_consumer_that_is_far_behind_holds_no_more_than_one_that_is_up_to_date() {
         used.most
     };
     let (near, far) = (peak(256), peak(1_000_000));
+    println!("at most {near} bytes with 256 messages waiting, {far} with a million");
     assert!(far <= near, "{far} {near}");
 }

@@ -308,3 +308,18 @@ fn a_thousand_consumers_that_come_back_at_once_all_go_on() {
         Some(DurableEvent::Detached { .. })
     ));
 }
+
+// PER-09
+#[test]
+fn a_hub_that_attaches_and_is_overtaken_by_another_does_not_get_the_subscription() {
+    let mut hub = Hub::new();
+    let asked = hub.ask(1, r#"subscribe.persistent ["a","t"]"#).unwrap();
+    let (id, result) = hub.hold();
+    hub.topics.handle_takeover("a", 2);
+    hub.topics.handle_takeover("a", 1);
+    hub.topics.handle_completion(id, result);
+    assert_eq!(hub.answers(), [(asked, NOT_ATTACHED.into())]);
+    assert!(!hub.topics.holds("a"));
+    assert_eq!(hub.subscribe(1, "a"), "0");
+    assert!(hub.topics.holds("a"));
+}

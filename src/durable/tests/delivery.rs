@@ -371,3 +371,24 @@ fn params_of_another_form_are_no_message() {
     }
     assert_eq!(Delivery::METHOD, "rpc.notification.persistent");
 }
+
+// PER-04
+#[test]
+fn a_name_that_was_stored_unseen_brings_what_was_stored() {
+    let mut hub = Hub::new();
+    hub.subscribe(1, "a");
+    assert_eq!(hub.drain(1), "");
+    for data in ["first", "second"] {
+        let data = MessageData::write(data).unwrap();
+        hub.topics.publish(&topic(), data, Some("name")).unwrap();
+    }
+    let (first, _) = hub.hold();
+    let (second, named) = hub.hold();
+    hub.topics.handle_completion(second, named);
+    hub.topics.handle_completion(first, Err(StoreError::Failed));
+    assert!(hub.topics.poll_delivery(1).is_none());
+    hub.run();
+    let delivery = hub.topics.poll_delivery(1).unwrap();
+    assert_eq!(delivery.record.data.as_json().as_str(), r#""first""#);
+    assert!(hub.topics.poll_delivery(1).is_none());
+}

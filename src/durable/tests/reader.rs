@@ -207,3 +207,27 @@ fn what_was_refused_does_not_pass_for_seen_when_later_messages_are_taken() {
     assert_eq!(reader.handle_subscribed(8), Resumed::Skipped { missed: 1 });
     assert_eq!(reader.handle_message(9), NEW);
 }
+
+// PER-03
+#[test]
+fn what_comes_again_out_of_turn_waits_for_what_was_refused_before_it() {
+    let refuse = |reader: &mut DurableReader, sequence| {
+        assert_eq!(reader.handle_limited(sequence, false), Received::Full);
+    };
+    let mut reader = reader();
+    assert_eq!(reader.handle_message(1), NEW);
+    (2..=4).for_each(|sequence| refuse(&mut reader, sequence));
+    assert_eq!(reader.handle_message(2), NEW);
+    // There is no space for 3 when it comes again; 4 comes again later.
+    refuse(&mut reader, 3);
+    assert_eq!(reader.handle_message(4), Received::Full);
+    assert_eq!(reader.handle_message(3), NEW);
+    assert_eq!(reader.handle_message(4), NEW);
+    // Now the topic loses 5 and 6, and then 7, which was watched: 8 has come twice without them.
+    (5..=9).for_each(|sequence| refuse(&mut reader, sequence));
+    refuse(&mut reader, 5);
+    let left = [7, 8, 9, 8, 9, 8, 9].map(|sequence| reader.handle_message(sequence));
+    assert_eq!(left, [Received::Full; 7]);
+    assert_eq!(reader.handle_message(8), Received::New { missed: 3 });
+    assert_eq!(reader.handle_message(9), NEW);
+}

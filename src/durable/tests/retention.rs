@@ -506,3 +506,29 @@ fn whatever_numbers_a_store_says_nothing_overflows() {
     hub.wall = most;
     hub.tell_time();
 }
+
+// PER-13
+#[test]
+fn bytes_that_were_not_counted_are_read() {
+    for told_by_another in [false, true] {
+        let mut hub = Hub::with(|settings| {
+            settings.retention = retention(|keep| keep.max_bytes = Some(34));
+        });
+        hub.publish_all(1);
+        // A message has 9 bytes. The second one is told first, or the first is another hub's.
+        hub.publish();
+        hub.publish();
+        let [first, second] = [hub.hold(), hub.hold()];
+        if told_by_another {
+            hub.topics.handle_grown(&topic(), 3);
+        } else {
+            hub.topics.handle_completion(second.0, second.1);
+            hub.topics.handle_completion(first.0, first.1);
+        }
+        hub.run();
+        assert_eq!(log(&mut hub), (1, 3), "{told_by_another}");
+        hub.publish();
+        hub.run();
+        assert_eq!(log(&mut hub), (2, 4), "{told_by_another}");
+    }
+}

@@ -56,9 +56,8 @@ pub enum Check {
     NoPanic,
 }
 
-impl Check {
-    /// All of them.
-    pub const ALL: [Check; 23] = [
+impl crate::runner::Checking for Check {
+    const ALL: &'static [Self] = &[
         Check::SettlesOnce,
         Check::AnsweredOnce,
         Check::IdsVerbatim,
@@ -83,7 +82,11 @@ impl Check {
         Check::Deterministic,
         Check::NoPanic,
     ];
+    const DETERMINISTIC: Self = Self::Deterministic;
+    const NO_PANIC: Self = Self::NoPanic;
+}
 
+impl Check {
     /// The report that this check failed.
     pub fn broken(self, why: impl Into<String>) -> Broken {
         Broken {

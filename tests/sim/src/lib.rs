@@ -5,7 +5,8 @@
 //! connection with its driver, `steps` the safety phase, `healing` the
 //! liveness phase. `settings`, `wire`, `hostile`, `commands` and `handlers` are what can go wrong.
 //! `book`, `observer`, `skim` and `checks` are the oracle; `plant` has faults that the oracle has to
-//! find. `sessions` does the same with whole sessions. `README.md` says how to run it.
+//! find. `sessions` does the same with whole sessions,
+//! `streams` with streams, `durable` with durable subscriptions; `runner` is what these three share. `README.md` says how to run it.
 //!
 //! Rule: a run follows from its seed alone. The oracle keeps records of what went in and came
 //! out. Of the connection's own state these use only whether it has dropped output; its getters are
@@ -17,6 +18,7 @@ pub mod commands;
 pub mod counts;
 pub mod delivery;
 pub mod digest;
+pub mod durable;
 pub mod end;
 pub mod handlers;
 pub mod healing;
@@ -24,6 +26,7 @@ pub mod hostile;
 pub mod observer;
 pub mod plant;
 pub mod run;
+pub mod runner;
 pub mod sessions;
 pub mod settings;
 pub mod skim;

@@ -5,12 +5,12 @@
 //!   antiphon-sim --split Chance|Pieces|Whole|Bytes|Each …     how input is split; Each: Pieces, Whole and Bytes, compared
 //!   antiphon-sim --sessions …                                 sessions instead of connections; no --split
 //!   antiphon-sim --streams …                                  topics, subscriptions and flows; no --split
+//!   antiphon-sim --durable …                                  durable subscriptions and their store; no --split
 //!
 //! Exit code 1: an invariant broke, or, with many seeds, too little occurred (the README says what is
 //! enough). 2: wrong usage. 0: neither.
 
-mod run_sessions;
-mod run_streams;
+mod run_seeds;
 
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -18,9 +18,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use antiphon_sim::counts::{Counts, SEEDS_ENFORCED};
+use antiphon_sim::durable::DurableSubscriptions;
 use antiphon_sim::healing::LIVENESS_NANOS;
 use antiphon_sim::plant::Plant;
 use antiphon_sim::run::{self, Failure, Report};
+use antiphon_sim::runner::{Planted, Simulation};
+use antiphon_sim::sessions::Sessions;
+use antiphon_sim::streams::Streams;
 use antiphon_sim::world::{ConnectionConfig, Split};
 
 /// Fewer steps than this in the average seed prove too little.
@@ -85,11 +89,15 @@ fn arguments() -> Result<Arguments, String> {
 }
 
 fn main() -> ExitCode {
-    if std::env::args().any(|word| word == "--sessions") {
-        return run_sessions::main();
+    let is_asked_for = |flag: &str| std::env::args().any(|word| word == flag);
+    if is_asked_for(Sessions::FLAG) {
+        return run_seeds::main::<Sessions>();
     }
-    if std::env::args().any(|word| word == "--streams") {
-        return run_streams::main();
+    if is_asked_for(Streams::FLAG) {
+        return run_seeds::main::<Streams>();
+    }
+    if is_asked_for(DurableSubscriptions::FLAG) {
+        return run_seeds::main::<DurableSubscriptions>();
     }
     let arguments = match arguments() {
         Ok(arguments) => arguments,

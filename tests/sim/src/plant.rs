@@ -13,18 +13,12 @@ macro_rules! plants {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Plant { $($(#[$doc])* $name,)* }
 
-        impl Plant {
-            /// All of them.
-            pub const ALL: &[Plant] = &[$(Plant::$name,)*];
+        impl $crate::runner::Planted for Plant {
+            type Check = Check;
+            const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// The check that has to find it.
-            pub const fn check(self) -> Check {
-                match self { $(Plant::$name => Check::$check,)* }
-            }
-
-            /// The fault of that name.
-            pub fn named(name: &str) -> Option<Self> {
-                match name { $(stringify!($name) => Some(Plant::$name),)* _ => None }
+            fn check(self) -> Check {
+                match self { $(Self::$name => Check::$check,)* }
             }
         }
     };

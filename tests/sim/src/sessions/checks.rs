@@ -1,10 +1,8 @@
 //! The invariants of a session, each with its own name, and the report of a broken one.
 
-use std::fmt;
+use crate::runner::checks;
 
-/// One invariant of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Check {
+checks! {
     /// Every call settles exactly once.
     SettlesOnce,
     /// A result settles the call that it answers, and no other.
@@ -48,64 +46,4 @@ pub enum Check {
     /// A session that is drained, closed or cut is over within the bound, and one that drains ends
     /// as soon as nothing is open.
     EndsInTime,
-    /// A seed that is played twice gives two equal runs.
-    Deterministic,
-    /// Nothing panics.
-    NoPanic,
 }
-
-impl Check {
-    /// All of them.
-    pub const ALL: [Check; 21] = [
-        Check::SettlesOnce,
-        Check::RightAnswer,
-        Check::NotEarly,
-        Check::AnsweredOnce,
-        Check::NothingLost,
-        Check::OrderKept,
-        Check::NothingHeld,
-        Check::BegunWhenAllowed,
-        Check::ServerBounded,
-        Check::NextWakeUp,
-        Check::OneWrite,
-        Check::MarksTrue,
-        Check::OutputReadable,
-        Check::PhaseForward,
-        Check::OverIsOver,
-        Check::PausesRightly,
-        Check::MemoryBounded,
-        Check::SettlesInTime,
-        Check::EndsInTime,
-        Check::Deterministic,
-        Check::NoPanic,
-    ];
-
-    pub(super) fn broken(self, why: impl Into<String>) -> Broken {
-        let why = why.into();
-        Broken { check: self, why }
-    }
-
-    pub(super) fn that(self, holds: bool, why: impl FnOnce() -> String) -> Checked {
-        match holds {
-            true => Ok(()),
-            false => Err(self.broken(why())),
-        }
-    }
-}
-
-/// An invariant that did not hold.
-#[derive(Clone, Debug)]
-pub struct Broken {
-    /// Which.
-    pub check: Check,
-    /// What was seen.
-    pub why: String,
-}
-
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {}", self.check, self.why)
-    }
-}
-
-pub(super) type Checked = Result<(), Broken>;

@@ -1,10 +1,8 @@
 //! How often everything has happened that can happen to sessions. What has never happened was not
 //! tested.
 
-use std::collections::BTreeMap;
-
 /// Everything that is counted.
-pub const CATALOGUE: &[&str] = &[
+const CATALOGUE: &[&str] = &[
     "wire: stream",
     "wire: messages",
     "wire: layered",
@@ -101,34 +99,18 @@ pub const CATALOGUE: &[&str] = &[
     "end: cut",
 ];
 
-/// How often each has occurred.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts(BTreeMap<&'static str, u64>);
+/// Nothing is counted besides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally;
 
-impl Counts {
-    pub(super) fn add(&mut self, name: &'static str) {
-        debug_assert!(CATALOGUE.contains(&name), "{name} is not in the catalogue");
-        *self.0.entry(name).or_default() += 1;
-    }
+impl crate::runner::Tally for Tally {
+    const CATALOGUE: &'static [&'static str] = CATALOGUE;
 
-    /// Adds what another run has counted.
-    pub fn merge(&mut self, other: &Self) {
-        for (name, count) in &other.0 {
-            *self.0.entry(name).or_default() += count;
-        }
-    }
+    fn add(&mut self, _: &Self) {}
 
-    /// What never occurred.
-    pub fn zeros(&self) -> Vec<&'static str> {
-        let never = |name: &&&str| !self.0.contains_key(**name);
-        CATALOGUE.iter().filter(never).copied().collect()
-    }
-
-    /// All of it, one line each.
-    pub fn print(&self, mut line: impl FnMut(String)) {
-        for name in CATALOGUE {
-            let count = self.0.get(name).copied().unwrap_or_default();
-            line(format!("{count:>12}  {name}"));
-        }
+    fn line(&self) -> Option<String> {
+        None
     }
 }
+
+pub(super) type Counts = crate::runner::Counts<Tally>;

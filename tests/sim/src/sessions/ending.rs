@@ -10,7 +10,7 @@ use super::side::Side;
 use super::world::World;
 
 /// Within so much virtual time all settles, and within as much again all ends.
-pub const BOUND_NANOS: u64 = 20_000_000_000;
+pub(super) const BOUND_NANOS: u64 = 20_000_000_000;
 
 /// Time goes on by so much if no side wants to be woken, else to the next wake-up, but by no more
 /// than 20 times as much.

@@ -9,12 +9,13 @@ use antiphon::session::Order;
 use super::book::Ending;
 use super::checks::{Broken, Check, Checked};
 use super::counts::Counts;
+use super::layer;
 use super::pipe::{End, Pipe, WireKind};
 use super::plant::Plant;
 use super::serving::{Membership, Plan, Wish};
 use super::settings::{MAX_MESSAGE_BYTES, Settings};
 use super::side::{Side, reset};
-use super::{ConnectionConfig, layer};
+use crate::runner::{Options, at_step};
 use crate::trace::Trace;
 use antiphon_test_support::random::Random;
 
@@ -51,7 +52,7 @@ pub(super) struct World {
     pub(super) steps: u64,
     relays: Vec<Relay>,
     next_number: u64,
-    options: ConnectionConfig,
+    options: Options<Plant>,
     /// Kinds of step that are left out: bit n is the n-th of `KINDS`.
     off: u64,
 }
@@ -70,7 +71,7 @@ const ORDERS: [Order; 4] = [
 const MILLI: u64 = 1_000_000;
 
 /// What a step does, each with its weight: how often, relative to the others.
-const KINDS: [(Kind, u64); 16] = [
+pub(super) const KINDS: [(Kind, u64); 16] = [
     (Kind::Call, 10),
     (Kind::Batch, 3),
     (Kind::Notify, 8),
@@ -90,7 +91,7 @@ const KINDS: [(Kind, u64); 16] = [
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Call,
     Batch,
     Notify,
@@ -110,7 +111,7 @@ enum Kind {
 }
 
 impl World {
-    pub(super) fn new(seed: u64, options: ConnectionConfig) -> Self {
+    pub(super) fn new(seed: u64, options: Options<Plant>) -> Self {
         let mut rng = Random::for_purpose(seed, 0x5e55_1085);
         let links = match rng.chance(60) {
             true => 1,
@@ -169,7 +170,7 @@ impl World {
         let weights: u64 = KINDS.iter().map(|(_, weight)| weight).sum();
         while self.steps < steps {
             self.steps += 1;
-            super::at_step(self.steps);
+            at_step(self.steps);
             let mut drawn = self.rng.below(weights);
             let mut bit = 0;
             while drawn >= KINDS[bit].1 {

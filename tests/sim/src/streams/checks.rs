@@ -1,10 +1,8 @@
 //! The invariants of streams, each with its own name, and the report of a broken one.
 
-use std::fmt;
+use crate::runner::checks;
 
-/// One invariant of topics, subscriptions and flows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Check {
+checks! {
     /// A publication and an event leave once, or once for each subscription if the hub says so.
     DeliveredOnce,
     /// Publications and events leave in the order in which they were made.
@@ -41,63 +39,4 @@ pub enum Check {
     NothingLeft,
     /// Once all is healed, every call settles and all output is written within the bound.
     Settles,
-    /// A seed that is played twice gives two equal runs.
-    Deterministic,
-    /// Nothing panics.
-    NoPanic,
 }
-
-impl Check {
-    /// All of them.
-    pub const ALL: [Check; 20] = [
-        Check::DeliveredOnce,
-        Check::HubOrder,
-        Check::NotBeforeAnswer,
-        Check::NotAfterUnsubscribe,
-        Check::RightReceivers,
-        Check::OwnStreamOnly,
-        Check::LossTold,
-        Check::LimitsHeld,
-        Check::ItemOrder,
-        Check::FlowIsolated,
-        Check::FlowEndsRightly,
-        Check::StreamEndsRightly,
-        Check::HostileAnswered,
-        Check::AllLater,
-        Check::FlowsEnd,
-        Check::FeedsDrain,
-        Check::NothingLeft,
-        Check::Settles,
-        Check::Deterministic,
-        Check::NoPanic,
-    ];
-
-    pub(super) fn broken(self, why: impl Into<String>) -> Broken {
-        let why = why.into();
-        Broken { check: self, why }
-    }
-
-    pub(super) fn that(self, holds: bool, why: impl FnOnce() -> String) -> Checked {
-        match holds {
-            true => Ok(()),
-            false => Err(self.broken(why())),
-        }
-    }
-}
-
-/// An invariant that did not hold.
-#[derive(Clone, Debug)]
-pub struct Broken {
-    /// Which.
-    pub check: Check,
-    /// What was seen.
-    pub why: String,
-}
-
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {}", self.check, self.why)
-    }
-}
-
-pub(super) type Checked = Result<(), Broken>;

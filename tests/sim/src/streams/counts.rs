@@ -1,10 +1,8 @@
 //! How often everything has happened that can happen to streams, and how much was checked. What has
 //! never happened was not tested.
 
-use std::collections::BTreeMap;
-
 /// Everything that is counted.
-pub const CATALOGUE: &[&str] = &[
+const CATALOGUE: &[&str] = &[
     "wire: stream",
     "wire: messages",
     "feed: overflow, DropConnection",
@@ -102,57 +100,32 @@ pub struct Tally {
     pub items: u64,
 }
 
-/// How often each has occurred.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    seen: BTreeMap<&'static str, u64>,
-    /// How much was checked.
-    pub tally: Tally,
-}
+impl crate::runner::Tally for Tally {
+    const CATALOGUE: &'static [&'static str] = CATALOGUE;
 
-impl Counts {
-    pub(super) fn add(&mut self, name: &'static str) {
-        debug_assert!(CATALOGUE.contains(&name), "{name} is not in the catalogue");
-        *self.seen.entry(name).or_default() += 1;
+    fn add(&mut self, one: &Self) {
+        self.streams += one.streams;
+        self.publications += one.publications;
+        self.events += one.events;
+        self.lost += one.lost;
+        self.flows += one.flows;
+        self.items += one.items;
     }
 
-    /// Adds what another run has counted.
-    pub fn merge(&mut self, other: &Self) {
-        for (name, count) in &other.seen {
-            *self.seen.entry(name).or_default() += count;
-        }
-        let (sum, one) = (&mut self.tally, &other.tally);
-        sum.streams += one.streams;
-        sum.publications += one.publications;
-        sum.events += one.events;
-        sum.lost += one.lost;
-        sum.flows += one.flows;
-        sum.items += one.items;
-    }
-
-    /// What never occurred.
-    pub fn zeros(&self) -> Vec<&'static str> {
-        let never = |name: &&&str| !self.seen.contains_key(**name);
-        CATALOGUE.iter().filter(never).copied().collect()
-    }
-
-    /// All of it, one line each.
-    pub fn print(&self, mut line: impl FnMut(String)) {
-        for name in CATALOGUE {
-            let count = self.seen.get(name).copied().unwrap_or_default();
-            line(format!("{count:>12}  {name}"));
-        }
-        let Tally {
+    fn line(&self) -> Option<String> {
+        let Self {
             streams,
             publications,
             events,
             lost,
             flows,
             items,
-        } = self.tally;
-        line(format!(
+        } = self;
+        Some(format!(
             "checked: {streams} streams, {publications} publications, {events} events read and {lost} \
              told as lost, {flows} flows, {items} items"
-        ));
+        ))
     }
 }
+
+pub(super) type Counts = crate::runner::Counts<Tally>;

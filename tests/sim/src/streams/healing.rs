@@ -8,7 +8,7 @@ use super::settings::TOPICS;
 use super::world::World;
 
 /// All has to settle within so much virtual time after healing, in nanoseconds.
-pub const BOUND_NANOS: u64 = 30_000_000_000;
+pub(super) const BOUND_NANOS: u64 = 30_000_000_000;
 
 /// How far the clock goes on when nothing else happens, in nanoseconds.
 const TICK_NANOS: u64 = 100_000_000;

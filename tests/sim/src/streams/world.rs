@@ -15,7 +15,7 @@ use super::hub::Hub;
 use super::plant::Plant;
 use super::settings::{self, Settings, TOPICS};
 use super::wire_book::{Made, WireBook};
-use super::{ConnectionConfig, RUNS};
+use crate::runner::{Options, at_step, leftover};
 use crate::sessions::pipe::{Ears, Pipe, WireKind};
 use crate::trace::Trace;
 
@@ -53,7 +53,7 @@ pub(super) struct World {
     pub(super) is_healed: bool,
     last: u64,
     last_key: u64,
-    options: ConnectionConfig,
+    options: Options<Plant>,
     /// Kinds of step that are left out: bit n is the n-th of `KINDS`.
     off: u64,
 }
@@ -117,11 +117,11 @@ pub(super) enum Kind {
 }
 
 impl World {
-    pub(super) fn new(seed: u64, options: ConnectionConfig) -> Self {
+    pub(super) fn new(seed: u64, options: Options<Plant>) -> Self {
         let mut rng = Random::for_purpose(seed, 0x57_4ea1);
         let mut now = 0;
         if options.plant == Some(Plant::Leftover) {
-            now += RUNS.with(|runs| runs.replace(runs.get() + MILLI));
+            now += leftover();
         }
         // Runs differ in kind: rare kinds of step are off in 40 of 100 runs, the others in 3.
         let mut off = 0;
@@ -190,7 +190,7 @@ impl World {
         let weights: u64 = KINDS.iter().map(|(_, weight)| weight).sum();
         while self.steps < steps {
             self.steps += 1;
-            super::at_step(self.steps);
+            at_step(self.steps);
             let mut drawn = self.rng.below(weights);
             let mut bit = 0;
             while drawn >= KINDS[bit].1 {

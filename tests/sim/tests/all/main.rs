@@ -1,5 +1,7 @@
 //! The simulation of whole conversations.
 
+mod durable;
 mod sessions;
+mod shared;
 mod simulation;
 mod streams;

@@ -1,116 +1,21 @@
 //! The tests of the simulator with sessions in CI: thousands of seeds, the same run for the same
 //! seed, and every check seen failing.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use antiphon_sim::sessions::Sessions;
 
-use antiphon_sim::sessions::{
-    BOUND_NANOS, Check, ConnectionConfig, Counts, Plant, Report, SEEDS_ENFORCED, command, run,
-};
-
-/// So many seeds at most until a planted fault is found.
-const SEEDS_PLANTED: u64 = 400;
+use crate::shared::{all_hold, every_check_is_seen_failing, same_runs};
 
 #[test]
 fn thousands_of_seeds_hold_every_invariant_of_sessions_and_meet_everything() {
-    let next = AtomicU64::new(0);
-    let reports: Mutex<Vec<Report>> = Mutex::new(Vec::new());
-    let failures: Mutex<Vec<String>> = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= SEEDS_ENFORCED {
-                        return;
-                    }
-                    match run(seed, ConnectionConfig::default()) {
-                        Ok(report) => reports.lock().unwrap().push(report),
-                        Err(failure) => failures.lock().unwrap().push(format!(
-                            "seed {seed}, step {}: {}\n    {}",
-                            failure.step,
-                            failure.broken,
-                            command(seed, ConnectionConfig::default())
-                        )),
-                    }
-                }
-            });
-        }
-    });
-    let failures = failures.into_inner().unwrap();
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
-    let reports = reports.into_inner().unwrap();
-    let mut counts = Counts::default();
-    reports
-        .iter()
-        .for_each(|report| counts.merge(&report.counts));
-    counts.print(|line| println!("{line}"));
-    let steps: u64 = reports.iter().map(|report| report.steps).sum();
-    let slowest = |which: usize| reports.iter().map(|report| report.liveness[which]).max();
-    let [settled, ended] = [0, 1].map(|which| slowest(which).unwrap() / 1_000_000);
-    println!(
-        "{SEEDS_ENFORCED} seeds, {steps} steps; all settled within {settled} ms of virtual time and \
-         ended within {ended} ms; the bound is {} ms",
-        BOUND_NANOS / 1_000_000
-    );
-    assert!(steps / SEEDS_ENFORCED >= 120, "{steps} steps");
-    assert_eq!(counts.zeros(), Vec::<&str>::new(), "never occurred");
+    all_hold::<Sessions>(120);
 }
 
 #[test]
 fn the_same_seed_gives_the_same_sessions() {
-    for seed in 0..100 {
-        let first = run(seed, ConnectionConfig::default()).unwrap();
-        let second = run(seed, ConnectionConfig::default()).unwrap();
-        assert_eq!(first, second, "seed {seed}");
-    }
-}
-
-/// How many seeds it took until a planted fault broke its check, and what broke before.
-fn find(plant: Plant) -> (Option<u64>, BTreeMap<Check, u64>) {
-    let options = ConnectionConfig {
-        plant: Some(plant),
-        ..ConnectionConfig::default()
-    };
-    let mut others = BTreeMap::new();
-    for seed in 0..SEEDS_PLANTED {
-        let found = match plant {
-            Plant::Leftover => {
-                let twice = [run(seed, options), run(seed, options)];
-                let [Ok(first), Ok(second)] = twice else {
-                    continue;
-                };
-                (first != second).then_some(Check::Deterministic)
-            }
-            _ => run(seed, options).err().map(|failure| failure.broken.check),
-        };
-        match found {
-            Some(check) if check == plant.check() => return (Some(seed + 1), others),
-            Some(check) => *others.entry(check).or_default() += 1,
-            None => {}
-        }
-    }
-    (None, others)
+    same_runs::<Sessions>();
 }
 
 #[test]
 fn every_check_of_sessions_is_seen_failing() {
-    let mut missed = Vec::new();
-    for plant in Plant::ALL {
-        let (seeds, others) = find(*plant);
-        println!(
-            "{plant:?}: {:?} after {seeds:?} seeds; before it {others:?}",
-            plant.check()
-        );
-        if seeds.is_none() {
-            missed.push(plant);
-        }
-    }
-    assert!(missed.is_empty(), "not found: {missed:?}");
-    let all_planted = |check: &Check| Plant::ALL.iter().any(|plant| plant.check() == *check);
-    assert!(
-        Check::ALL.iter().all(all_planted),
-        "a check without a plant"
-    );
+    every_check_is_seen_failing::<Sessions>();
 }

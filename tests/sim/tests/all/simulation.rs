@@ -10,6 +10,7 @@ use antiphon_sim::counts::{Counts, SEEDS_ENFORCED};
 use antiphon_sim::healing::LIVENESS_NANOS;
 use antiphon_sim::plant::Plant;
 use antiphon_sim::run::{Report, command, run};
+use antiphon_sim::runner::{Checking, Planted};
 use antiphon_sim::world::{ConnectionConfig, Split};
 
 const SEEDS: u64 = 2 * SEEDS_ENFORCED;

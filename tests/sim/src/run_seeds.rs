@@ -1,40 +1,35 @@
-//! Runs seeds of streams from the command line, if `--streams` is among the arguments.
+//! Runs seeds of sessions, streams or durable topics from the command line, if their flag is among the arguments.
 
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use antiphon_sim::streams::{
-    BOUND_NANOS, ConnectionConfig, Counts, Failure, Plant, Report, SEEDS_ENFORCED, command, run,
-    shrink,
+use antiphon_sim::runner::{
+    Counts, Failure, Options, Planted, Report, SEEDS_ENFORCED, Simulation, command, run, shrink,
 };
 
-struct Arguments {
+struct Arguments<P> {
     seed: Option<u64>,
     seeds: u64,
     first: u64,
     threads: u64,
-    options: ConnectionConfig,
+    options: Options<P>,
 }
 
-fn arguments() -> Result<Arguments, String> {
+fn arguments<S: Simulation>() -> Result<Arguments<S::Plant>, String> {
     let mut read = Arguments {
         seed: None,
         seeds: 1000,
         first: 0,
         threads: 1,
-        options: ConnectionConfig::default(),
+        options: Options::<S::Plant>::default(),
     };
-    let mut words = std::env::args().skip(1);
+    let mut words = std::env::args().skip(1).filter(|word| word != S::FLAG);
     while let Some(word) = words.next() {
-        match word.as_str() {
-            "--streams" => continue,
-            "--trace" => {
-                read.options.trace = true;
-                continue;
-            }
-            _ => {}
+        if word == "--trace" {
+            read.options.trace = true;
+            continue;
         }
         let value = words
             .next()
@@ -53,7 +48,7 @@ fn arguments() -> Result<Arguments, String> {
             "--steps" => read.options.steps = Some(number()?),
             "--without" => read.options.without = number()?,
             "--plant" => {
-                let plant = Plant::named(&value);
+                let plant = S::Plant::named(&value);
                 let plant = plant.ok_or_else(|| format!("there is no plant {value}"))?;
                 read.options.plant = Some(plant);
             }
@@ -63,8 +58,8 @@ fn arguments() -> Result<Arguments, String> {
     Ok(read)
 }
 
-pub(crate) fn main() -> ExitCode {
-    let arguments = match arguments() {
+pub(crate) fn main<S: Simulation>() -> ExitCode {
+    let arguments = match arguments::<S>() {
         Ok(arguments) => arguments,
         Err(why) => {
             eprintln!("antiphon-sim: {why}");
@@ -72,9 +67,9 @@ pub(crate) fn main() -> ExitCode {
         }
     };
     let Some(seed) = arguments.seed else {
-        return many(&arguments);
+        return many::<S>(&arguments);
     };
-    match run(seed, arguments.options) {
+    match run::<S>(seed, arguments.options) {
         Ok(report) => {
             let (steps, hash) = (report.steps, report.hash);
             println!("seed {seed}: {steps} steps, trace {hash:016x}, all invariants held");
@@ -88,25 +83,34 @@ pub(crate) fn main() -> ExitCode {
 }
 
 /// The results of all seeds together: sums, and of `liveness` the longest.
-#[derive(Default)]
-struct Total {
+struct Total<S: Simulation> {
     seeds: u64,
     steps: u64,
-    liveness: u64,
-    counts: Counts,
-    failures: Vec<Failure>,
+    liveness: [u64; 2],
+    counts: Counts<S::Tally>,
+    failures: Vec<Failure<<S::Plant as Planted>::Check>>,
 }
 
-impl Total {
-    fn add(&mut self, result: Result<Report, Failure>) {
-        self.seeds += 1;
-        match result {
-            Ok(report) => {
-                self.steps += report.steps;
-                self.counts.merge(&report.counts);
-                self.liveness = self.liveness.max(report.liveness);
-            }
-            Err(failure) => self.failures.push(failure),
+impl<S: Simulation> Total<S> {
+    fn new() -> Self {
+        Self {
+            seeds: 0,
+            steps: 0,
+            liveness: [0; 2],
+            counts: Counts::default(),
+            failures: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, report: &Report<S::Tally>) {
+        self.steps += report.steps;
+        self.counts.merge(&report.counts);
+        self.last(report.liveness);
+    }
+
+    fn last(&mut self, liveness: [u64; 2]) {
+        for (most, one) in self.liveness.iter_mut().zip(liveness) {
+            *most = one.max(*most);
         }
     }
 
@@ -114,27 +118,31 @@ impl Total {
         self.seeds += other.seeds;
         self.steps += other.steps;
         self.counts.merge(&other.counts);
-        self.liveness = self.liveness.max(other.liveness);
+        self.last(other.liveness);
         self.failures.extend(other.failures);
     }
 }
 
-fn many(arguments: &Arguments) -> ExitCode {
+fn many<S: Simulation>(arguments: &Arguments<S::Plant>) -> ExitCode {
     let began = Instant::now();
     let next = AtomicU64::new(arguments.first);
     let end = arguments.first + arguments.seeds;
-    let total = Mutex::new(Total::default());
+    let total = Mutex::new(Total::<S>::new());
     std::panic::set_hook(Box::new(|_| {}));
     std::thread::scope(|scope| {
         for _ in 0..arguments.threads {
             scope.spawn(|| {
-                let mut own = Total::default();
+                let mut own = Total::<S>::new();
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     if seed >= end || own.failures.len() >= 5 {
                         break;
                     }
-                    own.add(run(seed, arguments.options));
+                    own.seeds += 1;
+                    match run::<S>(seed, arguments.options) {
+                        Ok(report) => own.add(&report),
+                        Err(failure) => own.failures.push(failure),
+                    }
                 }
                 total.lock().expect("no thread panics").merge(own);
             });
@@ -144,7 +152,11 @@ fn many(arguments: &Arguments) -> ExitCode {
     print(&total, arguments, began.elapsed())
 }
 
-fn print(total: &Total, arguments: &Arguments, took: Duration) -> ExitCode {
+fn print<S: Simulation>(
+    total: &Total<S>,
+    arguments: &Arguments<S::Plant>,
+    took: Duration,
+) -> ExitCode {
     println!("how often each occurred:");
     total.counts.print(|line| println!("{line}"));
     println!(
@@ -154,20 +166,24 @@ fn print(total: &Total, arguments: &Arguments, took: Duration) -> ExitCode {
         total.steps,
         took.as_secs_f64()
     );
+    let [settled, ended] = total.liveness.map(|nanos| nanos / 1_000_000);
+    let ended = match ended {
+        0 => String::new(),
+        ended => format!(", and ended within {ended} ms"),
+    };
     println!(
-        "liveness: all settled within {} ms of virtual time after healing; the bound is {} ms",
-        total.liveness / 1_000_000,
-        BOUND_NANOS / 1_000_000
+        "liveness: all settled within {settled} ms of virtual time after healing{ended}; the bound is {} ms",
+        S::BOUND_NANOS / 1_000_000
     );
     for failure in &total.failures {
         let (seed, step) = (failure.seed, failure.step);
         println!("seed {seed}: step {step}: {}", failure.broken);
-        println!("    {}", command(seed, arguments.options));
+        println!("    {}", command::<S>(seed, arguments.options));
     }
     if let Some(failure) = total.failures.first() {
-        let (options, least) = shrink(failure, arguments.options);
+        let (options, least) = shrink::<S>(failure, arguments.options);
         println!("smallest: step {}: {}", least.step, least.broken);
-        println!("    {}", command(least.seed, options));
+        println!("    {}", command::<S>(least.seed, options));
     }
     let zeros = total.counts.zeros();
     if !zeros.is_empty() {
