@@ -165,7 +165,6 @@ impl<T> Connection<T> {
     /// no outcome.
     pub(crate) fn renew(&mut self, config: Config) {
         let old = mem::replace(self, Self::new(config));
-        self.requests.reuse(old.requests);
         self.outbox.reuse(old.outbox);
         self.calls.reuse(old.calls);
         self.envelopes = old.envelopes;

@@ -570,9 +570,9 @@ enum Body<B> {
     Broken,
 }
 
-/// Reads a whole body, and never holds more of it than has arrived.
-async fn read<B: HttpBody<Data = Bytes>>(body: B, max_bytes: usize) -> Body<Vec<u8>> {
-    let (mut body, mut whole) = (pin!(body), Vec::new());
+/// Reads a whole body, and never holds more of it than has arrived. Most come in one piece, which is not copied.
+async fn read<B: HttpBody<Data = Bytes>>(body: B, max_bytes: usize) -> Body<Bytes> {
+    let (mut body, mut first, mut whole) = (pin!(body), Bytes::new(), Vec::new());
     while let Some(frame) = body.frame().await {
         let Ok(frame) = frame else {
             return Body::Broken;
@@ -581,11 +581,19 @@ async fn read<B: HttpBody<Data = Bytes>>(body: B, max_bytes: usize) -> Body<Vec<
         let Ok(data) = frame.into_data() else {
             continue;
         };
-        let bytes = whole.len() + data.len();
+        let bytes = first.len() + whole.len() + data.len();
         if bytes > max_bytes {
             return Body::TooLarge(bytes as u64);
         }
-        whole.extend_from_slice(&data);
+        if first.is_empty() && whole.is_empty() {
+            first = data;
+        } else {
+            whole.extend_from_slice(&take(&mut first));
+            whole.extend_from_slice(&data);
+        }
     }
-    Body::Whole(whole)
+    match whole.is_empty() {
+        true => Body::Whole(first),
+        false => Body::Whole(whole.into()),
+    }
 }
