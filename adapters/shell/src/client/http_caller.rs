@@ -228,6 +228,10 @@ pub(crate) struct HttpCaller {
 struct Used {
     next_call: u64,
     /// Exchanges that are over, whose memory is used again.
+    #[expect(
+        clippy::vec_box,
+        reason = "an exchange is large, and its box is used again too"
+    )]
     over: Vec<Box<Sent>>,
 }
 
