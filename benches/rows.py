@@ -160,6 +160,11 @@ def http(label, mode):
     return apart(f"{label},", "antiphon tokio HTTP", "bare hyper HTTP", mode)
 
 
+def events(label, mode):
+    """An event of one reply over HTTP; the client is bare hyper for both."""
+    return ratio(label, sources.ECHO, f"antiphon tokio events, server: {mode}", f"bare hyper events: {mode}")
+
+
 def held(label, name):
     return Part(label, sources.IDLE, [name], form="{:.0f}")
 
@@ -243,6 +248,8 @@ ROWS = [
         crowd("WebSocket", TASKS), is_against_transport=True),
     Row(17, "HTTP echo against bare hyper", 1.2, 1.1,
         http("1 in flight", "one") + http("64", "many"), is_against_transport=True),
+    Row(17, "an event of one HTTP reply against a body of bare hyper", 1.2, None,
+        [events("one at a time", "one"), events("many", "many")], is_against_transport=True),
     Row(18, "what a router, typed params and an interceptor that does nothing add to an answer by hand, ns on the machine of the limits", 120, 60, [
         there("", "01", ROUTED, lambda routed, by_hand: routed - by_hand)]),
     Row(18, "the same in instructions", None, None, [

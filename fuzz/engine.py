@@ -44,13 +44,14 @@ def missing():
     return None
 
 
-def build(features=()):
-    """Builds every target, with overflow checks and assertions; the folder of the programs."""
+def build(features=(), names=()):
+    """Builds every target, or the only one that is named, with overflow checks and assertions; the folder of the programs."""
     nightly = {**os.environ, "RUSTUP_TOOLCHAIN": "nightly"}
     folder = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HERE / "target")) / "-".join(["fuzz", *features])
     # But for the C interface nothing here is unsafe, so the memory sanitizers would only cost time.
     command = ["cargo", "fuzz", "build", "--sanitizer", "none", "--release", "--debug-assertions"]
     command += ["--target-dir", str(folder)] + [f"--features={feature}" for feature in features]
+    command += names if len(names) == 1 else []
     subprocess.run(command, env=nightly, cwd=HERE.parent, check=True)
     shown = subprocess.run(["rustc", "-vV"], env=nightly, capture_output=True, text=True, check=True)
     host = re.search(r"^host: (.*)$", shown.stdout, re.M).group(1)

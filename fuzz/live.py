@@ -25,7 +25,7 @@ def main():
     if why := engine.missing():
         print(f"SKIPPED: {why}")
         return engine.SKIPPED
-    programs = engine.build()
+    programs = engine.build([], chosen)
     found = 0
     for name in chosen:
         with tempfile.TemporaryDirectory() as folder:

@@ -22,7 +22,7 @@ def main():
     if why := engine.missing():
         print(f"SKIPPED: {why}")
         return engine.SKIPPED
-    plain, programs = engine.build(), engine.build(["planted"])
+    plain, programs = engine.build([], chosen), engine.build(["planted"], chosen)
     lost = 0
     for name in chosen:
         with tempfile.TemporaryDirectory() as folder:

@@ -24,7 +24,7 @@ use core::num::NonZeroU64;
 
 use crate::deadlines::{Deadlines, NEVER};
 use crate::id::{Id, MAX_SPELLED};
-use crate::target::rare;
+use crate::target::{KEPT, rare};
 
 /// The slots of a ring for one call at a time, which is all that many peers make.
 const SLOTS_FOR_ONE: usize = 2;
@@ -252,6 +252,15 @@ impl<T> Calls<T> {
             return false;
         }
         (first.max(1)..self.next).contains(&number)
+    }
+
+    /// Takes the memory of a ring that is used no longer, and in which no call is open.
+    pub(crate) fn reuse(&mut self, old: Self) {
+        if old.open == 0 && old.slots.len() <= KEPT {
+            self.deadlines = old.deadlines;
+            self.deadlines.resize(old.slots.len());
+            (self.slots, self.occupied) = (old.slots, old.occupied);
+        }
     }
 
     /// Returns the number for the next call, if that is simple: the limit is not reached, no caller

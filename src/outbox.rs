@@ -20,7 +20,7 @@ use crate::config::Settings;
 
 use crate::frame::Framing;
 use crate::frame::write::{self, FrameStart};
-use crate::target::rare;
+use crate::target::{KEPT, rare};
 
 /// The most bytes of a batch that is made by joining calls: it should be below the limit of
 /// servers, and few bytes have to be moved.
@@ -77,6 +77,15 @@ pub(crate) struct Outbox<S> {
 }
 
 impl<S: Settings> Outbox<S> {
+    /// Takes the memory of an outbox that is used no longer.
+    pub(crate) fn reuse(&mut self, old: Self) {
+        (self.buf, self.parts) = (old.buf, old.parts);
+        self.buf.clear();
+        self.buf.shrink_to(self.keep_bytes as usize);
+        self.parts.clear();
+        self.parts.shrink_to(KEPT);
+    }
+
     pub(crate) const fn new(framing: Framing, keep_bytes: usize) -> Self {
         Self {
             framing,

@@ -6,6 +6,9 @@
 /// small form can be measured and tested there.
 pub(crate) const SMALL: bool = cfg!(any(target_os = "none", antiphon_small));
 
+/// Of how many entries a table keeps the memory for the next connection that uses it.
+pub(crate) const KEPT: usize = 16;
+
 /// Marks the branch in which it is called as rarely taken, so that the compiler moves the branch's
 /// code out of the way. It does nothing.
 ///

@@ -58,7 +58,7 @@ pub const TARGETS: [Target; 13] = [
     target("conversations", conversations::run, 307),
     target("values", values::run, 883),
     target("sessions", sessions::run, 570),
-    target("sse_reader", sse_reader::run, 54),
+    target("sse_reader", sse_reader::run, 55),
     target("c_functions", c_functions::run, 1),
 ];
 

@@ -53,7 +53,7 @@ use crate::json::Envelope;
 use crate::number::Number;
 use crate::outbox::Outbox;
 use crate::requests::Requests;
-use crate::target::{SMALL, rare};
+use crate::target::{KEPT, SMALL, rare};
 use crate::time::Instant;
 
 use parts::{Parts, Ready};
@@ -159,6 +159,17 @@ impl<T> Connection<T> {
     /// Makes a connection. It allocates nothing.
     pub const fn new(config: Config) -> Self {
         Self::begin(&config, Settled(config))
+    }
+
+    /// Makes it a new connection with another configuration, and keeps the memory of its buffers. What was open has
+    /// no outcome.
+    pub(crate) fn renew(&mut self, config: Config) {
+        let old = mem::replace(self, Self::new(config));
+        self.outbox.reuse(old.outbox);
+        self.calls.reuse(old.calls);
+        self.envelopes = old.envelopes;
+        self.envelopes.clear();
+        self.envelopes.shrink_to(KEPT);
     }
 
     /// Changes the dialect: to that of the revision of MCP that was agreed on, for example. It counts for

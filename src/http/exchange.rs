@@ -51,6 +51,11 @@ impl<T> ClientExchange<T> {
         }
     }
 
+    /// Begins another exchange in the memory of this one, which has ended.
+    pub fn renew(&mut self, config: Config) {
+        self.conn.renew(config.for_client_exchange());
+    }
+
     /// Makes the request a call.
     ///
     /// # Errors

@@ -716,3 +716,56 @@ fn a_post_is_redirected_within_its_origin_only() {
         Ok(Some("http://a.example/y".to_string()))
     );
 }
+
+// HTP-08
+#[test]
+fn a_client_exchange_in_the_memory_of_another_is_as_new() {
+    let answer = |id: u64| format!(r#"{{"jsonrpc":"2.0","result":{id},"id":{id}}}"#);
+    let talk = |exchange: &mut ClientExchange<u32>, calls: u32, replies: &[String]| {
+        let mut seen = String::new();
+        if calls > 1 {
+            let mut batch = exchange.batch();
+            for tag in 0..calls {
+                batch.call::<()>("m", (), tag).unwrap();
+            }
+            batch.send().unwrap();
+        } else {
+            exchange.call("m", (), 9).unwrap();
+        }
+        seen += &String::from_utf8(exchange.take_body()).unwrap();
+        let mut settle = |response: crate::ResponseRef<'_, u32>| {
+            seen += &format!("\n{} {:?}", response.tag, response.outcome);
+        };
+        let ended = match replies {
+            [] => {
+                exchange.fail(true, &mut settle);
+                Ok(())
+            }
+            [reply] => exchange.receive(200, reply.as_bytes(), &mut settle),
+            _ => Ok(()),
+        };
+        format!("{seen}\n{ended:?} {}", exchange.next_call())
+    };
+    let cases: [(u32, &[String]); 6] = [
+        (1, &[answer(1)]),
+        (1, &[answer(5)]),
+        (1, &[]),
+        (1, &["?".into()]),
+        (40, &[answer(3)]),
+        // Its calls stay open.
+        (3, &[answer(1), answer(2)]),
+    ];
+    for (calls, replies) in &cases {
+        for (next, next_replies) in &cases {
+            let mut config = Config::new();
+            let mut exchange = ClientExchange::new(config);
+            talk(&mut exchange, *calls, replies);
+            config.first_call = 5;
+            exchange.renew(config);
+            let mut fresh = ClientExchange::new(config);
+            let what = (calls, replies, next, next_replies);
+            let seen = talk(&mut exchange, *next, next_replies);
+            assert_eq!(seen, talk(&mut fresh, *next, next_replies), "{what:?}");
+        }
+    }
+}

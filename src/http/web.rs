@@ -105,7 +105,7 @@ pub struct WebRules {
     /// 9.2.7.
     pub silence: Option<Duration>,
     /// What becomes of the handlers of a request whose client closes the connection. Default
-    /// [`OnClose::Cancel`].
+    /// [`OnClose::Cancel`]. See [`on_close_of`](Self::on_close_of).
     pub on_close: OnClose,
 }
 
@@ -210,12 +210,14 @@ impl WebRules {
     }
 
     /// Rules for a revision of the Model Context Protocol: 202 if there is no reply, [`Statuses::mcp`], and
-    /// [`McpRules`] for this revision.
+    /// [`McpRules`] for this revision. Up to 2025-11-25 handlers go on for 60 s after a close.
     pub fn mcp(revision: McpRevision) -> Self {
+        let at_most = Duration::from_secs(60);
         Self {
             no_reply_status: 202,
             error_statuses: Statuses::mcp(revision),
             mcp: Some(McpRules::new(revision)),
+            on_close: OnClose::GoOn { at_most },
             ..Self::new()
         }
     }
@@ -361,6 +363,15 @@ impl WebRules {
         judged
             .unwrap_or(Ok(SessionUse::Free))
             .map_err(|refused| self.permit(head, refused))
+    }
+
+    /// What becomes of the handlers of this request if its client closes: [`on_close`](Self::on_close), but since revision
+    /// 2026-07-28 of MCP closing must cancel.
+    pub fn on_close_of(&self, head: &RequestHead<'_>) -> OnClose {
+        match &self.mcp {
+            Some(mcp) if !mcp.is_before(head) => OnClose::Cancel,
+            _ => self.on_close,
+        }
     }
 
     /// Whether the request is of a revision of the [Model Context Protocol](Self::mcp) that has sessions.

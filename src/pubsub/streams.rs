@@ -62,6 +62,11 @@ impl<S: BuildHasher> TopicStreams<S> {
         is_last.then_some(pattern)
     }
 
+    /// The pattern of an open stream.
+    pub fn pattern_of(&self, stream: u64) -> Option<&Pattern> {
+        self.patterns.get(&stream)
+    }
+
     /// Returns the streams that get a publication, sorted. The topic is what the server sent.
     pub fn receivers(&mut self, topic: &str) -> &[u64] {
         self.tree.matching(topic, false)

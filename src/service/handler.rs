@@ -63,6 +63,9 @@ pub mod marker {
     /// A handler that returns work which runs to its end.
     #[derive(Debug)]
     pub enum ToEnd {}
+    /// A handler that may not return what it returns.
+    #[derive(Debug)]
+    pub enum ReturnTheFlowItself {}
 }
 
 /// An argument of a handler: one parameter, all params as [`Params`], a flow of the caller, or a type that implements

@@ -103,7 +103,7 @@ pub use schema::SchemaOf;
 pub use schema::probe;
 #[doc(hidden)]
 pub use schema::schema_of;
-pub use served::{Answers, ServiceMethods, written};
+pub use served::{Answers, ReturnedAlone, ServiceMethods, written};
 pub use shell::{Adapter, Awaits, Later, RoutedRequest, Shared, Shell, Streams};
 pub use trace_context::TraceContext;
 pub use tracing::{SpanFields, Tracer, Tracing};

@@ -65,6 +65,26 @@ where
     }
 }
 
+/// A result that no handler may return, at once or later: a flow that is only a part of it would belong to no request. It
+/// leaves the compiler two ways in which the handler answers, so the handler does not compile.
+pub trait ReturnedAlone<K> {}
+
+impl<K: Shell, O: ReturnedAlone<K>> Answers<K, marker::ReturnTheFlowItself> for O {
+    fn answer(self, _: &K::Call, _: &mut K::Text) -> Served<'static, K> {
+        Served::Deferred
+    }
+}
+
+impl<K, O> Answers<K, (marker::Awaited, marker::ReturnTheFlowItself)> for O
+where
+    K: Awaits,
+    O: Future<Output: ReturnedAlone<K>>,
+{
+    fn answer(self, _: &K::Call, _: &mut K::Text) -> Served<'static, K> {
+        Served::Deferred
+    }
+}
+
 /// A function or a service that serves methods, with its type erased.
 trait Serve<S, K: Shell>: Send + Sync {
     /// Calls the method at an index of a service; the index is 0 for a function.

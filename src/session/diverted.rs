@@ -14,7 +14,7 @@ use crate::subscription::Style;
 impl<W> Session<W> {
     /// Opens a route whose events the driver gives it by [`feed_route`](Self::feed_route). From now on the
     /// notifications of `style` are not work for the service: [`poll_diverted`](Self::poll_diverted) returns them.
-    /// If the route is [attached](Self::attach_route) to a call, that also returns the result of the call, in its place
+    /// If the route is [attached](Self::attach_route) to a call, that also returns how the call has ended, in its place
     /// among them.
     ///
     /// # Errors
@@ -25,6 +25,7 @@ impl<W> Session<W> {
             Box::new(Diversion {
                 methods: Vec::new(),
                 calls: BTreeMap::new(),
+                late: BTreeMap::new(),
                 waiting: VecDeque::new(),
             })
         });

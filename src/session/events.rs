@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::machine::Session;
 use super::routes::{Bound, CallEnd, Extend, Routed, Routes};
 use super::streams::{Diverted, RouteId, key};
+use crate::config::{CancelAnswer, CancelStyle};
 use crate::connection::SendError;
 use crate::event::{NotificationRef, Outcome, UnmatchedKind, UnmatchedResponse};
 use crate::id::CallId;
@@ -181,11 +182,15 @@ impl<W> Session<W> {
     /// Ends or opens the route of a call that has ended.
     pub(super) fn settle_route(&mut self, call: CallId, end: CallEnd<'_>) {
         if let Some(diverted) = &mut self.diverted {
-            if let (Some(route), CallEnd::Result(answer)) =
-                (diverted.calls.remove(&call.number()), end)
-            {
-                let answer = Diverted::Answer(route, answer.to_owned_json());
-                diverted.waiting.push_back(answer);
+            if let Some(route) = diverted.calls.remove(&call.number()) {
+                let dialect = &self.conn.config().dialect;
+                let is_answered = dialect.cancel_send == CancelStyle::None
+                    || dialect.cancel_answer != CancelAnswer::Silent;
+                match end {
+                    CallEnd::GivenUp if is_answered => diverted.expect_late(call, route),
+                    CallEnd::Result(answer) => diverted.end_call(route, Some(answer)),
+                    CallEnd::GivenUp | CallEnd::NoResult => diverted.end_call(route, None),
+                }
             }
         }
         let max_bytes = self.queue.max_bytes();
@@ -194,18 +199,28 @@ impl<W> Session<W> {
         report.into_iter().for_each(|report| self.report(report));
     }
 
-    /// Takes the answer to a call that was given up, if it brings the id of a stream.
+    /// Takes the answer to a call that was given up, if it opens a stream.
     pub(super) fn take_late_id(&mut self, unmatched: &UnmatchedResponse<'_>) -> bool {
         let (Some(routes), Some(id)) = (&mut self.routes, unmatched.id) else {
             return false;
         };
         let answer = match &unmatched.kind {
-            UnmatchedKind::Late(Outcome::Ok(answer)) => answer,
-            UnmatchedKind::Cancelled(Outcome::Ok(answer)) => answer,
+            UnmatchedKind::Late(outcome) | UnmatchedKind::Cancelled(outcome) => match outcome {
+                Outcome::Ok(answer) => Some(*answer),
+                _ => None,
+            },
             _ => return false,
         };
-        let call = self.conn.config().dialect.id_scheme.read(id.json());
+        let Some(call) = self.conn.config().dialect.id_scheme.read(id.json()) else {
+            return false;
+        };
+        if let Some(diverted) = &mut self.diverted {
+            if let Some(route) = diverted.late.remove(&call) {
+                diverted.end_call(route, answer);
+                return answer.is_some();
+            }
+        }
         let max_bytes = self.queue.max_bytes();
-        call.is_some_and(|call| routes.take_late(call, *answer, max_bytes))
+        answer.is_some_and(|answer| routes.take_late(call, answer, max_bytes))
     }
 }

@@ -47,6 +47,8 @@ pub(super) struct Diversion {
     pub(super) methods: Vec<&'static str>,
     /// The calls whose answers stand among the notifications, by their numbers.
     pub(super) calls: BTreeMap<u64, RouteId>,
+    /// Such calls that were given up, and whose answers may still come.
+    pub(super) late: BTreeMap<u64, RouteId>,
     pub(super) waiting: VecDeque<Diverted>,
 }
 
@@ -55,8 +57,9 @@ pub(super) struct Diversion {
 pub enum Diverted {
     /// A notification of this method, with its params.
     Event(&'static str, OwnedJson),
-    /// The result of the call to which a route was attached.
-    Answer(RouteId, OwnedJson),
+    /// The call to which a route was attached has ended: its result, or `None` if it has none. For a call that was given
+    /// up this comes with its late answer.
+    Answer(RouteId, Option<OwnedJson>),
 }
 
 /// The open routes of one style.

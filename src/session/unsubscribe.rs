@@ -6,12 +6,12 @@
 use alloc::boxed::Box;
 
 use super::routes::{Bound, Life, Overflow, Routes};
-use super::streams::{RouteId, key};
+use super::streams::{Diversion, Diverted, RouteId, key};
 use crate::id::CallId;
 use crate::json::Json;
 use crate::subscription::{Style, is_id};
 
-/// The most calls whose answer may still bring the id of a stream that nobody reads.
+/// The most calls of each kind whose answer may still open a stream that nobody reads.
 const MAX_LATE: usize = 1024;
 
 impl Routes {
@@ -76,6 +76,25 @@ impl Routes {
         } else if !self.is_open(number) {
             let removed = self.routes.remove(&number);
             removed.and_then(|route| self.end(route.style, route.life));
+        }
+    }
+}
+
+impl Diversion {
+    /// Tells the driver how the call of a route has ended.
+    pub(super) fn end_call(&mut self, route: RouteId, answer: Option<Json<'_>>) {
+        let answer = answer.map(Json::to_owned_json);
+        self.waiting.push_back(Diverted::Answer(route, answer));
+    }
+
+    /// Notes that the answer to a call that was given up may still come.
+    pub(super) fn expect_late(&mut self, call: CallId, route: RouteId) {
+        self.late.insert(call.number(), route);
+        if self.late.len() > MAX_LATE {
+            let oldest = self.late.pop_first();
+            oldest
+                .into_iter()
+                .for_each(|(_, route)| self.end_call(route, None));
         }
     }
 }

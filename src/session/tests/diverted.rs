@@ -3,7 +3,7 @@
 use alloc::vec;
 
 use super::*;
-use crate::Style;
+use crate::{CancelAnswer, CancelStyle, Style};
 
 const TOPICS: Style = Style::named("rpc.subscribe", "rpc.notification", "rpc.unsubscribe");
 const BOUND: Bound = Bound {
@@ -164,7 +164,69 @@ fn the_answer_to_the_call_of_a_fed_route_stands_among_its_notifications() {
     }
     let event = |text: &str| Diverted::Event(TOPICS.method(), json(text));
     let diverted: Vec<_> = std::iter::from_fn(|| session.poll_diverted()).collect();
-    let answer = Diverted::Answer(route, json("7"));
+    let answer = Diverted::Answer(route, Some(json("7")));
     let events = [1, 2].map(|data| event(&format!(r#"{{"topic":"t","data":{data}}}"#)));
     assert_eq!(diverted, [events[0].clone(), answer, events[1].clone()]);
+}
+
+// PUB-08
+#[test]
+fn the_end_of_the_call_of_a_fed_route_is_told_once() {
+    let refused = r#"{"jsonrpc":"2.0","error":{"code":1,"message":"no"},"id":1}"#;
+    let answer = r#"{"jsonrpc":"2.0","result":7,"id":1}"#;
+    // What comes for the call, whether it was given up before, whether cancels are answered, and what is told.
+    for (comes, is_given_up, told) in [
+        (refused, false, None),
+        (answer, true, Some(json("7"))),
+        (refused, true, None),
+    ] {
+        for cancel in [CancelStyle::None, CancelStyle::Lsp] {
+            let mut config = Config::new();
+            config.dialect.cancel_send = cancel;
+            let mut session = idle(config);
+            let route = session.open_fed_route(TOPICS, BOUND).unwrap();
+            let call = session.call("rpc.subscribe", json("[1]").as_json(), None, 0);
+            let call = call.unwrap();
+            session.attach_route(route, call, None);
+            if is_given_up {
+                assert_eq!(session.cancel(call), Some(0));
+            }
+            assert_eq!(session.poll_diverted(), None);
+            line(&mut session, comes);
+            line(&mut session, comes);
+            assert_eq!(
+                session.poll_diverted(),
+                Some(Diverted::Answer(route, told.clone()))
+            );
+            assert_eq!(session.poll_diverted(), None);
+        }
+    }
+}
+
+// PUB-08: a cancel that was sent is the end if it is not answered; and so many late answers are awaited.
+#[test]
+fn the_end_of_a_call_whose_answer_never_comes_is_told() {
+    let mut config = Config::new();
+    config.dialect.cancel_send = CancelStyle::Lsp;
+    config.dialect.cancel_answer = CancelAnswer::Silent;
+    let mut session = idle(config);
+    let give_up = |session: &mut Session<u32>| {
+        let route = session.open_fed_route(TOPICS, BOUND).unwrap();
+        let call = session.call("rpc.subscribe", (), None, 0).unwrap();
+        session.attach_route(route, call, None);
+        session.close_route(route);
+        session.cancel(call);
+        route
+    };
+    let route = give_up(&mut session);
+    assert_eq!(session.poll_diverted(), Some(Diverted::Answer(route, None)));
+    let mut session = idle(Config::new());
+    let first = give_up(&mut session);
+    for _ in 0..1023 {
+        give_up(&mut session);
+        session.take_transmit(&mut vec![]);
+    }
+    assert_eq!(session.poll_diverted(), None);
+    give_up(&mut session);
+    assert_eq!(session.poll_diverted(), Some(Diverted::Answer(first, None)));
 }

@@ -19,7 +19,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use antiphon::Instant;
-use antiphon::http::{HttpAnswer, OnClose, SseEvent, WebRules, write_comment};
+use antiphon::http::{HttpAnswer, OnClose, SseEvent, write_comment};
 use antiphon_shell::{Exchange, Output, SharedRuntime};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
@@ -85,14 +85,13 @@ impl<C: Carrier> Carried<C> {
         exchange: Exchange,
         carrier: Option<C>,
         runtime: &SharedRuntime,
-        rules: &WebRules,
-        streams: bool,
+        silence: Option<Duration>,
+        on_close: OnClose,
     ) -> Self {
-        let silence = rules.silence.filter(|_| streams);
         Self {
             exchange: Some(exchange),
             carrier,
-            on_close: rules.on_close,
+            on_close,
             silence,
             silent_until: silence.map_or(Instant::FAR_FUTURE, |span| runtime.now() + span),
             runtime: runtime.clone(),

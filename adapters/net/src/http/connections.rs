@@ -263,15 +263,19 @@ impl Service<Request<Body>> for Conn {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let mut sending = Box::pin(self.sender.try_send_request(request));
+        let sending = self.sender.try_send_request(request);
         let stages = Arc::clone(&self.stages);
-        Box::pin(poll_fn(move |cx| match sending.as_mut().poll(cx) {
-            Poll::Ready(Err(_)) if stages.end_unsent() => Poll::Ready(Err(None)),
-            Poll::Ready(sent) => {
-                Poll::Ready(sent.map_err(|failed| Some(lost(failed.into_error()))))
-            }
-            Poll::Pending => stages.poll_unsent(cx).map(|()| Err(None)),
-        }))
+        Box::pin(async move {
+            let mut sending = pin!(sending);
+            poll_fn(|cx| match sending.as_mut().poll(cx) {
+                Poll::Ready(Err(_)) if stages.end_unsent() => Poll::Ready(Err(None)),
+                Poll::Ready(sent) => {
+                    Poll::Ready(sent.map_err(|failed| Some(lost(failed.into_error()))))
+                }
+                Poll::Pending => stages.poll_unsent(cx).map(|()| Err(None)),
+            })
+            .await
+        })
     }
 }
 
@@ -362,11 +366,9 @@ fn head_of(asked: &HttpRequest) -> Result<Request<Body>, HttpError> {
     let body = Bytes::from_owner(SharedBody(Arc::clone(&asked.body)));
     let mut request = Request::new(Full::new(body));
     *request.method_mut() = Method::POST;
-    let uri = asked.url.target().parse();
-    *request.uri_mut() = uri.map_err(|_| HttpError::Url("its path cannot be asked for"))?;
-    let host = HeaderValue::from_str(asked.url.authority());
+    *request.uri_mut() = asked.url.origin_form();
     let headers = request.headers_mut();
-    headers.insert(HOST, host.map_err(|_| HttpError::Url("it names no host"))?);
+    headers.insert(HOST, asked.url.host_header());
     headers.insert(CONTENT_TYPE, value_of(asked.content_type));
     headers.insert(ACCEPT, value_of(asked.accept));
     headers.insert(ACCEPT_ENCODING, value_of("identity"));

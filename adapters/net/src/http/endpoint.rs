@@ -266,17 +266,21 @@ impl<S: Service> Endpoint<S> {
             };
         }
         let _ = can_upgrade;
-        // The end of a session, in the revisions that have them.
-        let ends =
-            head.method == "DELETE" && door.sessions.is_some() && rules.may_have_session(head);
+        // The end of a session, or the rest of one of its streams, in the revisions that have them.
+        let resumes = head.method == "GET" && context.header("last-event-id").is_some();
+        let of_session = (resumes || head.method == "DELETE")
+            && door.sessions.is_some()
+            && rules.may_have_session(head);
         let too_large = match rules.judge(&connection.config, head) {
-            Verdict::Answer(answer) if ends && answer.status == 405 => None,
+            Verdict::Answer(answer) if of_session && answer.status == 405 => None,
             Verdict::Answer(answer) => return Entry::Answer(answer),
             Verdict::TooLarge(bytes) => Some(bytes),
             Verdict::Serve => None,
         };
         match self.authorize(context).await {
-            Ok(()) if ends => Entry::Answer(match self.session(context) {
+            Ok(()) if of_session => Entry::Answer(match self.session(context) {
+                // Events have no ids yet, so what is named is no stream of this session.
+                Ok(_) if resumes => rules.refused(head, Refusal::new(404, "no such stream")),
                 Ok((sessions, id)) => {
                     caught(|| sessions.end(id, context));
                     rules.reply(head, None)
@@ -368,8 +372,9 @@ impl<S: Service> Endpoint<S> {
         let replied = peer.clone();
         let exchange = Exchange::begin(peer, service, input, runtime.timer());
         drop(body);
-        let streams = streams && exchange.is_asked();
-        let mut carried = Carried::new(exchange, carrier, runtime, rules, streams);
+        let silence = rules.silence.filter(|_| streams && exchange.is_asked());
+        let on_close = rules.on_close_of(head);
+        let mut carried = Carried::new(exchange, carrier, runtime, silence, on_close);
         let mut answered = match poll_fn(|cx| carried.poll_output(cx)).await {
             Output::Reply(Ok(reply)) if is_whole => rules.reply(head, reply).into(),
             Output::Reply(Ok(reply)) => rules.too_large(head, reply).into(),
@@ -565,9 +570,9 @@ enum Body<B> {
     Broken,
 }
 
-/// Reads a whole body, and never holds more of it than has arrived.
-async fn read<B: HttpBody<Data = Bytes>>(body: B, max_bytes: usize) -> Body<Vec<u8>> {
-    let (mut body, mut whole) = (pin!(body), Vec::new());
+/// Reads a whole body, and never holds more of it than has arrived. Most come in one piece, which is not copied.
+async fn read<B: HttpBody<Data = Bytes>>(body: B, max_bytes: usize) -> Body<Bytes> {
+    let (mut body, mut first, mut whole) = (pin!(body), Bytes::new(), Vec::new());
     while let Some(frame) = body.frame().await {
         let Ok(frame) = frame else {
             return Body::Broken;
@@ -576,11 +581,19 @@ async fn read<B: HttpBody<Data = Bytes>>(body: B, max_bytes: usize) -> Body<Vec<
         let Ok(data) = frame.into_data() else {
             continue;
         };
-        let bytes = whole.len() + data.len();
+        let bytes = first.len() + whole.len() + data.len();
         if bytes > max_bytes {
             return Body::TooLarge(bytes as u64);
         }
-        whole.extend_from_slice(&data);
+        if first.is_empty() && whole.is_empty() {
+            first = data;
+        } else {
+            whole.extend_from_slice(&take(&mut first));
+            whole.extend_from_slice(&data);
+        }
     }
-    Body::Whole(whole)
+    match whole.is_empty() {
+        true => Body::Whole(first),
+        false => Body::Whole(whole.into()),
+    }
 }

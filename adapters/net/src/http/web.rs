@@ -69,6 +69,7 @@ pub struct Web<S> {
 
 /// The sessions of the Model Context Protocol, up to its revision 2025-11-25: a store for [`Web::sessions`]. The
 /// endpoint reads and writes `Mcp-Session-Id`, and answers 400 if it is missing, and 404 if the session is unknown.
+/// No stream can be resumed yet: a GET with `Last-Event-ID` is answered 404.
 /// Each function is called after the check of [`Web::authorize`], whose value is in the context. None may block.
 pub trait Sessions: Send + Sync + 'static {
     /// Begins a session, when `initialize` was answered with a result. The id has to be visible ASCII, and not to be

@@ -34,6 +34,8 @@ pub(crate) enum Wanted {
     Progress,
     /// Those of the stream that it asks for in this style.
     Stream(Style),
+    /// The publications that a pattern matches.
+    Topic(Pattern),
     /// The messages of the durable subscription of this name.
     Durable(Arc<str>, Arc<Incoming>),
 }
@@ -53,7 +55,7 @@ impl Route {
     }
 
     /// Opens a route for the publications that a pattern matches.
-    pub(crate) fn open_topic(session: &Arc<Session>, pattern: Pattern) -> Result<Self, SendError> {
+    fn open_topic(session: &Arc<Session>, pattern: Pattern) -> Result<Self, SendError> {
         let opened = session.act(|state| state.open_topic(pattern, STREAM_BOUND));
         let (id, style) = opened?;
         let session = Arc::clone(session);
@@ -147,7 +149,7 @@ impl CallEvents {
         match self.wanted {
             Wanted::Progress => false,
             Wanted::Stream(style) => style.subscribe_method().is_some(),
-            Wanted::Durable(..) => true,
+            Wanted::Topic(_) | Wanted::Durable(..) => true,
         }
     }
 
@@ -167,6 +169,7 @@ impl CallEvents {
                 Route::open(session, style, PROGRESS_BOUND)?
             }
             Wanted::Stream(style) => Route::open(session, *style, STREAM_BOUND)?,
+            Wanted::Topic(pattern) => Route::open_topic(session, pattern.clone())?,
             Wanted::Durable(name, incoming) => Route::open_durable(session, name, incoming)?,
         };
         let style = route.style;

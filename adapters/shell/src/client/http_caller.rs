@@ -42,14 +42,17 @@ pub(crate) struct Started {
     on_reply: Option<Arc<OnReply>>,
     /// The request to be sent next.
     pub(crate) request: HttpRequest,
-    /// `None` after the reply was read. A call of a batch has its name in the batch as its tag.
-    exchange: Option<Box<ClientExchange<Option<CallId>>>>,
+    /// A call of a batch has its name in the batch as its tag.
+    exchange: Option<Box<Sent>>,
     /// Gets what the reply says about sending the call again.
     pub(crate) advice: Option<Arc<Lock<Advice>>>,
     /// The call, if its events are read; `exchange` then only says what a reply is that is no stream of events.
     listening: Option<Listening>,
     redirects: u32,
 }
+
+/// What was sent.
+type Sent = ClientExchange<Option<CallId>>;
 
 /// The media types of replies, that of answers first.
 const ACCEPT: &str = "application/json, text/event-stream";
@@ -193,7 +196,7 @@ impl Started {
             }
         }
         let mut outcomes = Collector::new();
-        let Some(mut exchange) = self.exchange.take() else {
+        let Some(exchange) = &mut self.exchange else {
             return Ok(Some(outcomes));
         };
         let is_success = (200..300).contains(&response.status);
@@ -217,7 +220,19 @@ pub(crate) struct HttpCaller {
     options: ConnectionConfig,
     headers: Arc<Vec<(String, String)>>,
     on_reply: Option<Arc<OnReply>>,
-    next_call: Lock<u64>,
+    used: Lock<Used>,
+    /// Of how many exchanges the memory is kept.
+    max_over: usize,
+}
+
+struct Used {
+    next_call: u64,
+    /// Exchanges that are over, whose memory is used again.
+    #[expect(
+        clippy::vec_box,
+        reason = "an exchange is large, and its box is used again too"
+    )]
+    over: Vec<Box<Sent>>,
 }
 
 impl HttpCaller {
@@ -233,7 +248,11 @@ impl HttpCaller {
             options: options.connection.clone(),
             headers: Arc::new(options.headers.clone()),
             on_reply: options.on_reply.clone(),
-            next_call: Lock::new(options.connection.config.first_call),
+            used: Lock::new(Used {
+                next_call: options.connection.config.first_call,
+                over: Vec::new(),
+            }),
+            max_over: options.max_http_connections,
         }
     }
 
@@ -306,19 +325,33 @@ impl HttpCaller {
         started.map(|((), started)| started)
     }
 
+    /// Keeps the memory of an exchange that is over for the next one.
+    pub(crate) fn keep(&self, started: Started) {
+        let mut used = self.used.lock();
+        if used.over.len() < self.max_over {
+            used.over.extend(started.exchange);
+        }
+    }
+
     fn start<R>(
         &self,
-        fill: impl FnOnce(&mut ClientExchange<Option<CallId>>) -> Result<R, SendError>,
+        fill: impl FnOnce(&mut Sent) -> Result<R, SendError>,
     ) -> Result<(R, Started), CallError> {
         // If a `Serialize` panics, `next_call` has not changed.
-        let mut next_call = self.next_call.lock();
+        let mut used = self.used.lock();
         let mut config = self.options.config;
-        config.first_call = *next_call;
-        // An exchange is large, so it is boxed before it is moved.
-        let mut exchange = Box::new(ClientExchange::new(config));
+        config.first_call = used.next_call;
+        let mut exchange = match used.over.pop() {
+            Some(mut over) => {
+                over.renew(config);
+                over
+            }
+            // An exchange is large, so it is boxed before it is moved.
+            None => Box::new(ClientExchange::new(config)),
+        };
         let filled = fill(&mut exchange)?;
-        *next_call = exchange.next_call();
-        drop(next_call);
+        used.next_call = exchange.next_call();
+        drop(used);
         let request = HttpRequest {
             url: self.url.clone(),
             content_type: antiphon::http::MEDIA_TYPE,

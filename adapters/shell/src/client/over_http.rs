@@ -99,6 +99,7 @@ impl OverHttp {
         started.advice = call.advice;
         started.add_headers(&call.headers);
         let mut outcomes = self.exchange(&mut started, timeout).await?;
+        caller.keep(started);
         // The request had only this call. Without an outcome the reply has not answered it.
         outcomes.take(id).ok_or(CallError::Missing)
     }

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderValue, Uri};
 
 use super::error::HttpError;
 
@@ -19,34 +19,49 @@ use super::error::HttpError;
 /// # Ok::<(), antiphon_shell::http::HttpError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
-pub struct HttpUrl(Uri);
+pub struct HttpUrl {
+    url: Uri,
+    /// The value of the `Host` header.
+    authority: HeaderValue,
+}
 
 impl HttpUrl {
     /// Whether it is `https`: over TLS.
     pub fn is_tls(&self) -> bool {
-        self.0.scheme() == Some(&Scheme::HTTPS)
+        self.url.scheme() == Some(&Scheme::HTTPS)
     }
 
     /// Host and port as written, for the `Host` header.
     pub fn authority(&self) -> &str {
-        self.0.authority().map_or("", Authority::as_str)
+        self.url.authority().map_or("", Authority::as_str)
+    }
+
+    /// The `Host` header of requests.
+    pub fn host_header(&self) -> HeaderValue {
+        self.authority.clone()
+    }
+
+    /// The path and query alone, which a request names.
+    pub fn origin_form(&self) -> Uri {
+        let target = self.url.path_and_query().cloned();
+        target.map_or_else(Uri::default, Uri::from)
     }
 
     /// The host: a name, or an address without brackets.
     pub fn host(&self) -> &str {
-        let host = self.0.host().unwrap_or_default();
+        let host = self.url.host().unwrap_or_default();
         host.trim_start_matches('[').trim_end_matches(']')
     }
 
     /// The port: as written, or the scheme's own.
     pub fn port(&self) -> u16 {
-        let port = self.0.port_u16();
+        let port = self.url.port_u16();
         port.unwrap_or(if self.is_tls() { 443 } else { 80 })
     }
 
     /// Path and query.
     pub fn target(&self) -> &str {
-        self.0.path_and_query().map_or("/", PathAndQuery::as_str)
+        self.url.path_and_query().map_or("/", PathAndQuery::as_str)
     }
 }
 
@@ -76,26 +91,30 @@ impl FromStr for HttpUrl {
         if has_port && authority.port_u16().is_none() {
             return refuse("its port is no number up to 65535");
         }
+        let host = HeaderValue::from_str(authority.as_str());
         // A query may follow the host directly; the request's target begins with a slash.
         let target = parts.path_and_query.take();
         let target = target.as_ref().map_or("", PathAndQuery::as_str);
         let slash = if target.starts_with('/') { "" } else { "/" };
         parts.path_and_query = [slash, target].concat().parse().ok();
-        Uri::from_parts(parts).map_or_else(|_| refuse("it is no URL"), |uri| Ok(Self(uri)))
+        match (Uri::from_parts(parts), host) {
+            (Ok(url), Ok(authority)) => Ok(Self { url, authority }),
+            _ => refuse("it is no URL"),
+        }
     }
 }
 
 impl fmt::Display for HttpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.url.fmt(f)
     }
 }
 
 /// Prints the URL without the query, which may be a secret.
 impl fmt::Debug for HttpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (authority, path) = (self.authority(), self.0.path());
-        let scheme = self.0.scheme_str().unwrap_or_default();
+        let (authority, path) = (self.authority(), self.url.path());
+        let scheme = self.url.scheme_str().unwrap_or_default();
         write!(f, "HttpUrl({scheme}://{authority}{path})")
     }
 }

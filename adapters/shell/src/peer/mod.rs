@@ -284,7 +284,7 @@ impl Peer {
             let sent = sent.map_err(|rejected| rejected.error)?;
             attach(state, sent);
             if let Some((route, events)) = route.zip(call.events.as_ref()) {
-                state.conn.attach_route(route, sent, events.extend());
+                state.attach(route, sent, events.extend());
             }
             let (session, slot) = (Arc::clone(&self.session), Arc::clone(&slot));
             Ok(PendingCall::new(session, sent, slot))

@@ -15,6 +15,15 @@ pub trait FlowRoutes<S>: Sized {
     /// the handler returns a stream of results, which [`Flow::of`] makes a flow. A handler that may fail before is a
     /// [`method`](Routes::method) that returns a [`Flow`].
     ///
+    /// A flow in a `Result` does not compile, also in that of an `async fn`: the compiler cannot infer `W`, the way in which
+    /// the handler answers.
+    ///
+    /// ```compile_fail,E0283
+    /// # use antiphon_shell::{Flow, OwnedError, Router};
+    /// let flow = |n: u64| Ok::<Flow<u64>, OwnedError>(Flow::of(futures_util::stream::iter([Ok::<_, OwnedError>(n)])));
+    /// let _: Router = Router::new().method("count", ["n"], flow);
+    /// ```
+    ///
     /// A connection on which flows are off, or that cannot carry them (HTTP, JSON-RPC 1.0), gets −32601, and one
     /// that has as many flows as it may is told that the server is busy.
     ///

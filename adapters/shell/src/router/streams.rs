@@ -2,7 +2,7 @@
 
 use antiphon::durable::DurableMethod;
 use antiphon::pubsub::{TopicHub, TopicMethod};
-use antiphon::service::{Answers, Failure, Later, Served, Streams};
+use antiphon::service::{Answers, Failure, Later, ReturnedAlone, Served, Streams};
 use antiphon::{FromCall, Json, OwnedError, Style};
 use serde::Serialize;
 
@@ -71,6 +71,8 @@ where
         Served::Done(started)
     }
 }
+
+impl<T, E, const WAITS: bool> ReturnedAlone<On<WAITS>> for Result<Flow<T>, E> {}
 
 impl<const WAITS: bool> TopicHub<On<WAITS>> for Hub {
     fn serve(

@@ -156,19 +156,26 @@ impl Exchange {
             if let Some(event) = self.take_event() {
                 return Poll::Ready(Output::Event(event));
             }
+            let may_be_answered = match next {
+                Next::Busy { .. } => !self.output.is_empty(),
+                Next::Sleep { .. } => true,
+                Next::Over => false,
+            };
+            if may_be_answered {
+                // A request whose handler runs may have been answered all the same.
+                let is_open = self.handlers.has_running() && self.output.is_empty();
+                let may_end = !self.handlers.has_notified() && !is_open;
+                let ended = may_end.then(|| self.session.end_if_answered(&mut self.output));
+                if let Some(why) = ended.flatten() {
+                    return Poll::Ready(self.reply(why));
+                }
+                if let Some(event) = self.take_event() {
+                    return Poll::Ready(Output::Event(event));
+                }
+            }
             match next {
                 Next::Busy { .. } => {}
                 Next::Sleep { wake_at, .. } => {
-                    // A request whose handler runs may have been answered all the same.
-                    let is_open = self.handlers.has_running() && self.output.is_empty();
-                    let may_end = !self.handlers.has_notified() && !is_open;
-                    let ended = may_end.then(|| self.session.end_if_answered(&mut self.output));
-                    if let Some(why) = ended.flatten() {
-                        return Poll::Ready(self.reply(why));
-                    }
-                    if let Some(event) = self.take_event() {
-                        return Poll::Ready(Output::Event(event));
-                    }
                     ready!(self.timer.poll_until(wake_at.min(until), cx));
                     if self.session.now() >= until {
                         return Poll::Ready(Output::Silence);

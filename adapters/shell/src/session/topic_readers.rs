@@ -13,6 +13,8 @@ use super::incoming::Incoming;
 pub(super) struct TopicReaders {
     /// By the numbers of their routes.
     pub(super) streams: TopicStreams<RandomState>,
+    /// The routes whose subscribe is not answered, also of streams that nobody reads any more.
+    pub(super) asking: BTreeMap<RouteId, Pattern>,
     /// What is to be unsubscribed, because the last stream has gone.
     pub(super) unsubscribed: VecDeque<Pattern>,
     /// By the names of their subscriptions.
@@ -23,6 +25,7 @@ impl TopicReaders {
     pub(super) fn new() -> Self {
         Self {
             streams: TopicStreams::new(RandomState::new()),
+            asking: BTreeMap::new(),
             unsubscribed: VecDeque::new(),
             durable: BTreeMap::new(),
         }

@@ -5,8 +5,8 @@ use std::task::Waker;
 
 use antiphon::durable::{Delivery, DurableMessage, DurableMethod, DurableReader};
 use antiphon::pubsub::{Pattern, Publication, TopicMethod};
-use antiphon::session::{Bound, Diverted, RouteId};
-use antiphon::{Instant, OwnedJson, SendError, Style};
+use antiphon::session::{Bound, Diverted, Extend, RouteId};
+use antiphon::{CallId, Instant, OwnedJson, SendError, Style};
 
 use super::incoming::Incoming;
 use super::topic_readers::TopicReaders;
@@ -58,10 +58,23 @@ impl State {
             .get_or_insert_with(|| Box::new(TopicReaders::new()))
     }
 
-    /// Closes a route, if it is one of topics. The last one of a pattern unsubscribes.
+    /// Attaches a route to the call that asks for its events: see [`attach_route`](Conn::attach_route).
+    pub(crate) fn attach(&mut self, route: RouteId, call: CallId, extend: Option<Extend>) {
+        self.conn.attach_route(route, call, extend);
+        if let Some(topics) = &mut self.topics {
+            let pattern = topics.streams.pattern_of(route.number()).cloned();
+            topics
+                .asking
+                .extend(pattern.map(|pattern| (route, pattern)));
+        }
+    }
+
+    /// Closes a route, if it is one of topics. The last one of a pattern unsubscribes, once its own subscribe is
+    /// answered: until then the peer may not have begun with that, and would find nothing to unsubscribe.
     pub(crate) fn close_topic(&mut self, route: RouteId) {
         if let Some(topics) = &mut self.topics {
             let last = topics.streams.close(route.number());
+            let last = last.filter(|_| !topics.asking.contains_key(&route));
             topics.unsubscribed.extend(last);
             topics.durable.retain(|_, (open, _)| *open != route);
         }
@@ -86,9 +99,14 @@ impl State {
                 Diverted::Event(Delivery::METHOD, params) => self.deliver_durable(&topics, params),
                 Diverted::Event(_, params) => self.deliver(&mut topics, &params),
                 Diverted::Answer(route, answer) => {
+                    let asked = topics.asking.remove(&route);
+                    let is_read = |pattern: &_| topics.streams.streams_of(pattern).next().is_some();
+                    let unread = asked.filter(|pattern| !is_read(pattern));
+                    topics.unsubscribed.extend(unread);
                     let mut attached = topics.durable.values();
                     let attached = attached.find(|(attached, _)| *attached == route);
-                    let from = DurableReader::resumed_from(answer.as_json());
+                    let from =
+                        answer.and_then(|answer| DurableReader::resumed_from(answer.as_json()));
                     if let Some(((_, incoming), from)) = attached.zip(from) {
                         incoming.attach(from);
                     }

@@ -42,7 +42,8 @@ impl Source {
         }
     }
 
-    /// Opens the route before the call, because publications may come in the read of its answer.
+    /// Makes the call on the connection that there is: its route is open before its answer, because publications may come
+    /// in the same read.
     async fn subscribe_to_topic(&self, pattern: &Pattern) -> Result<Opened, CallError> {
         if self.client.peer().is_none() {
             self.client
@@ -51,12 +52,15 @@ impl Source {
         }
         // Over HTTP there is no connection.
         let peer = self.client.peer().ok_or(SendError::NoPush)?;
-        let route = Arc::new(Route::open_topic(peer.session(), pattern.clone())?);
         let method = TopicMethod::Subscribe;
         let params = method.params(std::slice::from_ref(pattern));
         let call = peer.call::<IgnoredAny>(method.name(), params.as_json());
-        call.timeout(self.timeout).await?;
+        let mut call = call.timeout(self.timeout);
+        let events = call.read_events(Wanted::Topic(pattern.clone()), None);
+        call.await?;
         let id = OwnedJson::from_value(pattern.as_str()).map_err(SendError::Encode)?;
+        // An interceptor may have answered in place of the peer, and then there is no stream.
+        let route = events.take_route().ok_or(SendError::Interceptor)?;
         Ok((id, route))
     }
 

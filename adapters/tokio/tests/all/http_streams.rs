@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::support::{Raw, Served, call, post};
-use antiphon::http::OnClose;
+use antiphon::http::{OnClose, WebRules};
 use antiphon::{Config, McpRevision};
 use antiphon_tokio::http::{HttpConfig, endpoint};
 use antiphon_tokio::{ConnectionConfig, Dispatcher, OwnedError, Peer, Progress, Router};
@@ -340,6 +340,36 @@ async fn handlers_go_on_after_a_close_where_the_rules_say_so() {
         served.running.stop();
         let after = dropped_after(&mut stage).await;
         assert!(after < Duration::from_secs(10), "{after:?}");
+    }
+}
+
+// web.md §5
+// USE-14 HTP-01
+#[tokio::test(start_paused = true)]
+async fn the_same_cut_cancels_in_2026_07_28_and_not_in_2025_11_25() {
+    let (new, old) = (McpRevision::V2026_07_28, McpRevision::V2025_11_25);
+    for first in [new, old] {
+        let mut options = HttpConfig::new(Config::mcp(first)).with_rules(WebRules::mcp(first));
+        options.rules.mcp.as_mut().unwrap().revisions = vec![new, old];
+        let (served, mut stage) = serve(options);
+        for revision in [new, old] {
+            let lines = format!(
+                "{EVENTS}mcp-protocol-version: {}\r\nmcp-method: steps\r\n",
+                revision.as_str()
+            );
+            let mut raw = ask(&served, &lines, "steps").await;
+            raw.head().await;
+            assert!(raw.event().await.is_some());
+            drop(raw);
+            if revision == old {
+                sleep(Duration::from_secs(50)).await;
+                assert_eq!(stage.running.load(Ordering::SeqCst), 1);
+                stage.steps.add_permits(2);
+            }
+            assert!(dropped_after(&mut stage).await <= Duration::from_secs(1));
+        }
+        // Only the earlier one has taken its steps to the end.
+        assert_eq!(stage.steps.available_permits(), 0);
     }
 }
 

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use antiphon_tokio::service::{Cx, Interceptor, Reply};
 use antiphon_tokio::{
-    Config, Hub, HubConfig, OwnedError, Request, Router, Style, SubscriptionSink,
+    CancelStyle, Config, Hub, HubConfig, OwnedError, Request, Router, Style, SubscriptionSink,
+    connect,
 };
+use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
@@ -298,4 +300,76 @@ async fn a_check_ends_with_its_request() {
     until(|| alive.load(Ordering::Relaxed) == 0).await;
     assert_eq!(hub.counts().subscriptions, 0);
     lines.hear_nothing().await;
+}
+
+// PUB-08: the peer may not have begun with the subscribe, and would find nothing to unsubscribe.
+#[tokio::test]
+async fn a_topic_left_early_is_unsubscribed_after_its_answer() {
+    for times_out in [false, true] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let target = format!("tcp://{}", listener.local_addr().unwrap());
+        let mut config = Config::new();
+        config.dialect.cancel_send = CancelStyle::None;
+        let client = connect(&*target, config, router()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut lines = Lines::on(stream);
+        let asking = client.topic::<u32>("t");
+        let asking = match times_out {
+            true => asking.timeout(Duration::from_millis(20)),
+            false => asking,
+        };
+        let asked = async {
+            lines
+                .hear(&[
+                    r#"{"jsonrpc":"2.0","method":"rpc.subscribe","params":{"topic":"t"},"id":1}"#,
+                ])
+                .await;
+            until(|| !times_out).await;
+        };
+        // A timeout ends the call; else dropping it does.
+        tokio::select! {
+            ended = asking.into_future() => assert!(times_out && ended.is_err()),
+            () = asked => {}
+        }
+        lines.hear_nothing().await;
+        lines
+            .say(r#"{"jsonrpc":"2.0","result":{"subscribed":true},"id":1}"#)
+            .await;
+        lines
+            .hear(&[
+                r#"{"jsonrpc":"2.0","method":"rpc.unsubscribe","params":{"topic":"t"},"id":2}"#,
+            ])
+            .await;
+    }
+}
+
+// PUB-08, PUB-15: also where a check holds the subscribe back, and whether or not the peer is told to cancel it.
+#[tokio::test]
+async fn a_topic_left_while_it_is_checked_stays_with_nobody() {
+    for cancel in [CancelStyle::None, CancelStyle::Lsp] {
+        let (go, alive) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+        let (waits, counts) = (Arc::clone(&go), Arc::clone(&alive));
+        let hub = Hub::with(HubConfig::new().check_async(move |_, _| {
+            let (waits, lives) = (Arc::clone(&waits), Lives::new(&counts));
+            async move {
+                waits.notified().await;
+                drop(lives);
+                Ok(())
+            }
+        }));
+        let lines = Lines::to(Config::new(), router().hub(&hub)).await;
+        let mut config = Config::new();
+        config.dialect.cancel_send = cancel;
+        let target = format!("tcp://{}", lines.address());
+        let client = connect(&*target, config, ()).await.unwrap();
+        tokio::select! {
+            ended = client.topic::<u32>("t").into_future() => panic!("{:?}", ended.err()),
+            () = until(|| alive.load(Ordering::Relaxed) == 1) => {}
+        }
+        // What the client has sent by now is served before this.
+        assert_eq!(client.call::<String>("ping", ()).await.unwrap(), "pong");
+        go.notify_one();
+        until(|| alive.load(Ordering::Relaxed) == 0).await;
+        until(|| hub.counts().subscriptions == 0).await;
+    }
 }

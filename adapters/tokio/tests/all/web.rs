@@ -566,6 +566,52 @@ async fn sessions_of_mcp_begin_with_initialize_and_end_with_delete() {
     assert_eq!(ask("Ada", "s-0", "n").await, (404, None));
 }
 
+// web.md §5
+// HTP-01 USE-12
+#[tokio::test(start_paused = true)]
+async fn a_resume_on_another_stream_is_refused_with_404() {
+    let old = McpRevision::V2025_11_25;
+    let mut rules = WebRules::mcp(McpRevision::V2026_07_28);
+    rules.mcp.as_mut().unwrap().revisions.push(old);
+    let store = Store::default();
+    store.0.lock().unwrap().push(("s-0".into(), "Ada".into()));
+    let web = Web::new(Config::mcp(old), adding().into_make_service())
+        .rules(rules)
+        .authorize(check)
+        .sessions(store);
+    let served = served(web);
+    let mut raw = served.connect(4096);
+    let session = |id: &str| format!("mcp-session-id: {id}\r\n");
+    let resume = |id: &str| format!("{}last-event-id: 7\r\n", session(id));
+    for (name, lines, revision, status) in [
+        (
+            "a stream of another session, or none",
+            resume("s-0"),
+            old,
+            404,
+        ),
+        ("a session that is gone", resume("s-1"), old, 404),
+        ("no session", "last-event-id: 7\r\n".into(), old, 400),
+        ("no resume", session("s-0"), old, 405),
+        ("no sessions", resume("s-0"), McpRevision::V2026_07_28, 405),
+    ] {
+        let request = format!(
+            "GET / HTTP/1.1\r\nhost: x\r\nauthorization: Bearer Ada\r\naccept: text/event-stream\r\n\
+             mcp-protocol-version: {}\r\n{lines}\r\n",
+            revision.as_str()
+        );
+        raw.send(request).await.unwrap();
+        assert_eq!(raw.reply().await.unwrap().status, status, "{name}");
+    }
+    // Of another client, and of one that is not let in.
+    for (name, status) in [("Bearer Bob", 404), ("?", 401)] {
+        let lines = resume("s-0");
+        let head = format!("GET / HTTP/1.1\r\nhost: x\r\nauthorization: {name}\r\n{lines}\r\n");
+        raw.send(head).await.unwrap();
+        assert_eq!(raw.reply().await.unwrap().status, status, "{name}");
+    }
+}
+
 // web.md §3
 // HTP-01
 #[tokio::test(start_paused = true)]
