@@ -1,6 +1,6 @@
-//! What of the echo peer for a microcontroller can be tried on any machine.
+//! What of programs for a microcontroller can be tried on any machine.
 
-#[path = "../embedded/echo/src/clock.rs"]
+#[path = "../../examples/firmware/src/clock.rs"]
 mod clock;
 
 use clock::Clock;

@@ -7,6 +7,7 @@
 extern crate alloc;
 
 mod board;
+#[path = "../../../../examples/firmware/src/clock.rs"]
 mod clock;
 mod echo;
 mod fixed;
