@@ -11,6 +11,7 @@ mod board;
 mod clock;
 mod echo;
 mod fixed;
+mod memory;
 
 use antiphon::Connection;
 use fixed::Least;

@@ -9,6 +9,7 @@ mod board;
 mod clock;
 mod echo;
 mod fixed;
+mod memory;
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

@@ -9,6 +9,7 @@ mod board;
 mod clock;
 mod echo;
 mod fixed;
+mod memory;
 
 use core::convert::Infallible;
 use core::str::FromStr;
