@@ -68,7 +68,7 @@ pub type LocalRouter<S = ()> = Routes<S, Local>;
 ///
 /// `S` is the state that handlers may take. `K` is what brings the calls and awaits the handlers: the `Router`
 /// of an adapter sets it, and [`LocalRouter`] is the one without an adapter.
-pub struct Routes<S: 'static, K: Shell> {
+pub struct Routes<S, K: Shell> {
     table: K::Cell<Table<S, K>>,
     /// In an `Arc` of its own, for handlers that outlive their router.
     state: Arc<S>,
@@ -96,7 +96,7 @@ type Listener<P, A> = Arc<dyn Fn(&P, A) + Send + Sync>;
 /// The description of a method, and the interceptors of its group.
 type Listed<R> = (MethodInfo, Option<Chain<R>>);
 
-impl<S: 'static, K: Shell> Clone for Routes<S, K>
+impl<S, K: Shell> Clone for Routes<S, K>
 where
     K::Cell<Table<S, K>>: Clone,
     K::Own<S>: Clone,

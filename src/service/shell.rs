@@ -36,7 +36,7 @@ pub trait Shell: Sized + 'static {
     /// What holds the methods of a router.
     type Cell<T>: Shared<T>;
     /// What is stored with a router whose state is `S`.
-    type Own<S: 'static>: Default;
+    type Own<S>: Default;
 
     /// Called when a router gets interceptors.
     fn intercepts<S: 'static>(_: &mut Self::Own<S>) {}

@@ -268,7 +268,7 @@ const KEYS: [&str; 26] = [
     r#""340282366920938463463374607431768211455""#,
 ];
 
-// SER-07 USE-49
+// SER-07
 #[test]
 fn values_are_read_as_serde_json_reads_them() {
     let mut read = 0;
@@ -310,6 +310,9 @@ fn values_are_read_as_serde_json_reads_them() {
         read += all_read_alike(text);
     }
     assert!(read >= 5000, "{read}");
+    // A reader that stops at the point reads no number.
+    let cut = Json::parse_str("[1.5,1.0]").unwrap();
+    assert!(cut.decode::<(i128, f64)>().is_err());
 }
 
 fn texts() -> impl Strategy<Value = String> {
@@ -328,7 +331,7 @@ fn texts() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    // SER-07 USE-49
+    // SER-07
     #[test]
     fn texts_of_any_shape_are_read_as_serde_json_reads_them(text in texts()) {
         all_read_alike(&text);

@@ -45,7 +45,7 @@ type Intercepted<S> = fn(
 ) -> Result<(), Failure>;
 
 /// What a router without an adapter remembers.
-pub struct LocalState<S: 'static> {
+pub struct LocalState<S> {
     /// The attributes that interceptors keep for each connection, by the connection's number.
     of_connections: BTreeMap<u32, Attributes>,
     /// The attributes that interceptors keep for all connections.
@@ -76,7 +76,7 @@ impl Shell for Local {
     type Peer = ();
     type Text = ResultText;
     type Cell<T> = RefCell<T>;
-    type Own<S: 'static> = LocalState<S>;
+    type Own<S> = LocalState<S>;
 
     fn intercepts<S: 'static>(own: &mut LocalState<S>) {
         own.intercepted = Some(LocalRouter::intercepted);
