@@ -143,9 +143,10 @@ fn serve(router: &mut LocalRouter, clock: &mut Clock) {
     let mut filled = 0;
     drop(conn.notify("ready", ()));
     while !conn.is_closed() {
-        // A buffer of `max_input_bytes` is never full without progress.
+        // A buffer of `max_input_bytes` is never full without progress. While it is full no byte is taken.
         while conn.wants_input()
-            && let (Some(slot), Some(byte)) = (buffer.get_mut(filled), board::receive())
+            && let Some(slot) = buffer.get_mut(filled)
+            && let Some(byte) = board::receive()
         {
             *slot = byte;
             filled += 1;
