@@ -263,7 +263,7 @@ ROWS = [
         held(f"{adapter} {side}", f"{adapter} TCP, {side}")
         for adapter in ("blocking", "tokio", "smol") for side in ("server", "client")]),
     Row(19, "the same over WebSocket", None, None, [held(f"tokio {side}", f"tokio WebSocket, {side}") for side in ("server", "client")]),
-    Row(20, "bytes of flash of the least echo peer for thumbv7em", 34_000, 15_000, [
+    Row(20, "bytes of flash of the least echo peer for thumbv7em", 18_000, 15_000, [
         Part("", sources.FLASH, ["least"], form="{:.0f}", beside=[
             Part("with all that a configuration can say", sources.FLASH, ["antiphon"], form="{:.0f}"),
             Part("one with serde_json", sources.FLASH, ["serde_json"], form="{:.0f}"),

@@ -2,7 +2,8 @@
 """Checks the C interface from outside: adapters/c/check.py
 
 Builds the libraries; writes the header with cbindgen, if it is installed, and compares; compiles the server in C with the sanitizers for
-addresses and undefined behaviour; and plays the cases of the protocol against it, and against the server in Python, under one framing.
+addresses and undefined behaviour; and plays the cases of the protocol against it, and against the server in Python, under one framing. The cases of a client are played
+through the functions themselves (client.py).
 Prints what was done, and ends with `N passed, M failed`. What cannot be done here is printed as SKIPPED.
 """
 import os
@@ -17,8 +18,9 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).absolute() / "debug"
+PLAY = ROOT / "tests/conformance/play.py"
 # Fewer plays mean that cases were lost.
-LEAST = {"C": 800, "Python": 300}
+LEAST = {"C": 800, "Python": 300, "client": 84}
 WARNINGS = "-std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wpedantic -Werror".split()
 SANITIZERS = "-g -fsanitize=address,undefined -fno-sanitize-recover=all".split()
 
@@ -38,9 +40,9 @@ def compiled(into, *flags):
     return subprocess.run(command).returncode == 0
 
 
-def played(command):
+def played(player, *arguments):
     """How many plays passed; None if one failed."""
-    ran = subprocess.run([sys.executable, ROOT / "tests/conformance/play.py", command], capture_output=True, text=True)
+    ran = subprocess.run([sys.executable, player, *arguments], capture_output=True, text=True)
     print(ran.stdout)
     found = re.search(r"^(\d+) passed, 0 failed", ran.stdout, re.M)
     return int(found[1]) if found and ran.returncode == 0 else None
@@ -55,27 +57,28 @@ def main():
     elif not same:
         print("FAILED: include/antiphon.h is not what cbindgen writes (0.29.4): see cbindgen.toml")
     passed, failed = passed + (same is True), failed + (same is False)
-    servers = {}
+    players = {}
     with tempfile.TemporaryDirectory() as folder:
         if not shutil.which("gcc"):
             print("SKIPPED: there is no gcc to compile the server in C")
         elif compiled(f"{folder}/server", *SANITIZERS):
-            servers["C"] = f"{folder}/server {{limits}} {{framing}}"
+            players["C"] = PLAY, f"{folder}/server {{limits}} {{framing}}"
         elif compiled(f"{folder}/server"):
             print("SKIPPED: the sanitizers cannot be linked here")
-            servers["C"] = f"{folder}/server {{limits}} {{framing}}"
+            players["C"] = PLAY, f"{folder}/server {{limits}} {{framing}}"
         else:
             print("FAILED: the server in C does not compile")
             failed += 1
         library = next(filter(pathlib.Path.exists, (TARGET / f"libantiphon_c.{kind}" for kind in ("so", "dylib"))), None)
         if library:
             python = shlex.join([sys.executable, "-S", "-E", f"{HERE}/examples/server.py", str(library)])
-            servers["Python"] = f"{python} {{limits}} newline"
+            players["Python"] = PLAY, f"{python} {{limits}} newline"
+            players["client"] = HERE / "client.py", library
         else:
             print("FAILED: there is no shared library")
             failed += 1
-        for name, command in servers.items():
-            count = played(command)
+        for name, command in players.items():
+            count = played(*command)
             is_right = count is not None and count >= LEAST[name]
             print(f"{name}: {count} plays of cases, {LEAST[name]} at least" if is_right else f"FAILED {name}: {count} plays of cases")
             passed, failed = passed + (count or 0), failed + (not is_right)

@@ -1,4 +1,4 @@
-//! Reads a validated text into a caller's type, by serde_json.
+//! Reads a validated text into a caller's type, by serde_json; where flash is scarce, by `by_value`.
 //!
 //! The type must read the same document that the scanner validated. With its feature `raw_value`,
 //! which this crate needs, and with `arbitrary_precision`, which any crate of a program can switch
@@ -11,14 +11,16 @@
 use alloc::boxed::Box;
 use alloc::format;
 use core::fmt;
+use core::marker::PhantomData;
 
-use super::by_value::{ByValue, has_whole_float};
+use super::by_value::{ByValue, Misfit, has_whole_float};
 use super::mismatch;
 use super::reserved::is_reserved;
 use super::string::JsonString;
 use super::syntax::JsonKind;
 use super::text::Json;
 use super::walk::string_end;
+use crate::target::SMALL;
 
 impl<'a> Json<'a> {
     /// Decodes the value into a type of the caller's.
@@ -38,6 +40,9 @@ impl<'a> Json<'a> {
 }
 
 pub(super) fn decode<'a, D: serde::Deserialize<'a>>(json: Json<'a>) -> Result<D, DecodeError> {
+    if SMALL {
+        return decode_seed(json, PhantomData, true);
+    }
     if json.flags().needs_care() {
         return decode_with_care(json);
     }
@@ -61,7 +66,7 @@ fn decode_with_care<'a, D: serde::Deserialize<'a>>(json: Json<'a>) -> Result<D, 
     }
     let is_container = matches!(json.kind(), JsonKind::Array | JsonKind::Object);
     if is_container && json.flags().has_whole_float() && has_whole_float(json) {
-        if let Ok(value) = D::deserialize(&mut ByValue::of(json)) {
+        if let Ok(value) = D::deserialize(&mut ByValue::<serde_json::Error>::of(json)) {
             return Ok(value);
         }
     }
@@ -76,7 +81,10 @@ fn decode_again<'a, D: serde::Deserialize<'a>>(
     error: &serde_json::Error,
 ) -> Result<D, DecodeError> {
     match has_whole_float(json) {
-        true => D::deserialize(&mut ByValue::of(json)).map_err(|error| DecodeError::part(&error)),
+        true => {
+            let read = D::deserialize(&mut ByValue::of(json));
+            read.map_err(|error: serde_json::Error| DecodeError::part(&error))
+        }
         false => Err(DecodeError::mismatch(error)),
     }
 }
@@ -91,6 +99,10 @@ pub(crate) fn decode_seed<'a, S: serde::de::DeserializeSeed<'a>>(
     if has_reserved_key(json) {
         return Err(DecodeError::about(DecodeErrorKind::ReservedKey, ""));
     }
+    if SMALL {
+        let read = seed.deserialize(&mut ByValue::of(json));
+        return read.map_err(|Misfit| DecodeError::about(DecodeErrorKind::Mismatch, ""));
+    }
     // The text is exactly one value, so no text follows it.
     if !by_value {
         let mut text = serde_json::Deserializer::from_str(json.as_str());
@@ -99,7 +111,7 @@ pub(crate) fn decode_seed<'a, S: serde::de::DeserializeSeed<'a>>(
             .map_err(|error| DecodeError::mismatch(&error));
     }
     let read = seed.deserialize(&mut ByValue::of(json));
-    read.map_err(|error| DecodeError::part(&error))
+    read.map_err(|error: serde_json::Error| DecodeError::part(&error))
 }
 
 /// Whether a value has a reserved key. The scan has noted whether the text has one. Only then this

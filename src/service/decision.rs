@@ -84,8 +84,20 @@ impl fmt::Debug for Deferred {
 
 /// Returns the failure of a call that would have to wait where nothing can.
 pub(super) fn cannot_wait() -> Failure {
-    Failure::Interceptor("an interceptor decides later, where nothing can wait for it".into())
+    Failure::Interceptor(Box::new(CannotWait))
 }
+
+/// A type and no text, because what prints texts takes 3 KB of flash.
+#[derive(Debug)]
+struct CannotWait;
+
+impl fmt::Display for CannotWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an interceptor decides later, where nothing can wait for it")
+    }
+}
+
+impl core::error::Error for CannotWait {}
 
 /// The result of calling the interceptors.
 #[derive(Debug)]

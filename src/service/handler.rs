@@ -12,7 +12,7 @@ use super::errors::Failure;
 use super::missing::fields;
 use super::params::Params;
 use super::registry::RegisterError;
-use crate::error_object::OwnedError;
+use crate::error_object::{ErrorObject, OwnedError};
 use crate::json::Json;
 
 /// An argument of a handler that is not made from params: the peer, shared state, the user.
@@ -109,8 +109,8 @@ impl<'c, R: ?Sized, S: ?Sized> CallParts<'c, R, S> {
     fn next_param(&mut self) -> Result<(&Arguments<'c, 'c>, usize), Failure> {
         self.next += 1;
         // If another argument takes all params, there are none: [`described`] refuses such handlers, so this
-        // does not happen.
-        let twice = || OwnedError::internal("the params are taken twice".into());
+        // does not happen. A text as its cause would take 4 KB of flash, for what prints texts.
+        let twice = || ErrorObject::internal_error().into_owned();
         Ok((self.arguments.as_ref().ok_or_else(twice)?, self.next - 1))
     }
 }

@@ -1,7 +1,6 @@
 //! The shell of a router without an adapter, calls as its interceptors see them, and an interceptor that
 //! limits the rate of calls.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cell::{RefCell, RefMut};
 use core::fmt;
@@ -12,8 +11,6 @@ use super::cx::{AnyRequest, Cx};
 use super::decision::Decision;
 use super::intercept::Interceptor;
 use super::limit::Bucket;
-use super::methods::ResultText;
-use super::shell::Shell;
 use crate::config::Config;
 use crate::event::Origin;
 use crate::id::OwnedId;
@@ -24,27 +21,6 @@ use crate::time::Instant;
 /// The shell of a router without an adapter: it serves a connection at once, and never waits.
 #[derive(Debug)]
 pub enum Local {}
-
-/// What a router without an adapter remembers.
-#[derive(Default)]
-pub struct LocalState {
-    /// The attributes that interceptors keep for each connection, by the connection's number.
-    pub(super) of_connections: BTreeMap<u32, Attributes>,
-    /// The attributes that interceptors keep for all connections.
-    pub(super) of_router: Attributes,
-    pub(super) clock: Option<fn() -> Instant>,
-    /// The result of the last request, whose memory the next one uses.
-    pub(super) result: ResultText,
-}
-
-impl Shell for Local {
-    type Request = LocalRequest;
-    type Call = ();
-    type Peer = ();
-    type Text = ResultText;
-    type Cell<T> = RefCell<T>;
-    type Own = LocalState;
-}
 
 /// A request or a notification, as interceptors of a router without an adapter see it.
 pub struct LocalRequest {

@@ -72,7 +72,7 @@ pub struct Routes<S, K: Shell> {
     table: K::Cell<Table<S, K>>,
     /// In an `Arc` of its own, for handlers that outlive their router.
     state: Arc<S>,
-    own: K::Own,
+    own: K::Own<S>,
 }
 
 /// The methods, and what is set for all of them.
@@ -99,7 +99,7 @@ type Listed<R> = (MethodInfo, Option<Chain<R>>);
 impl<S, K: Shell> Clone for Routes<S, K>
 where
     K::Cell<Table<S, K>>: Clone,
-    K::Own: Clone,
+    K::Own<S>: Clone,
 {
     fn clone(&self) -> Self {
         Self {
@@ -138,7 +138,7 @@ impl<S: 'static, K: Shell> Routes<S, K> {
                 on_closed: None,
             }),
             state: Arc::new(state),
-            own: K::Own::default(),
+            own: K::Own::<S>::default(),
         }
     }
 
@@ -303,10 +303,11 @@ impl<S: 'static, K: Shell> Routes<S, K> {
     /// A name is taken, or the other router has extensions.
     #[track_caller]
     #[must_use]
-    pub fn nest<T>(self, prefix: impl Into<Prefix>, router: Routes<T, K>) -> Self
+    pub fn nest<T>(mut self, prefix: impl Into<Prefix>, router: Routes<T, K>) -> Self
     where
         T: Send + Sync + 'static,
     {
+        K::intercepts(&mut self.own);
         // Handlers of both are dropped without the locks, and the locks are never held together.
         let nested = |method: &Method<T, K>| method.nested(&router.state);
         let nested = router.table.read().routes.nested(&prefix.into(), nested);
@@ -366,7 +367,8 @@ impl<S: 'static, K: Shell> Routes<S, K> {
     /// Adds an interceptor, after those that were added before. It sees requests, notifications,
     /// entries of batches, extensions, and calls of unknown methods.
     #[must_use]
-    pub fn intercept(self, interceptor: impl Interceptor<K::Request>) -> Self {
+    pub fn intercept(mut self, interceptor: impl Interceptor<K::Request>) -> Self {
+        K::intercepts(&mut self.own);
         self.table.write().routes.intercept(interceptor);
         self
     }

@@ -35,8 +35,11 @@ pub trait Shell: Sized + 'static {
     type Text: Default + AsMut<ResultText> + From<ResultText> + Into<ResultText> + Send;
     /// What holds the methods of a router.
     type Cell<T>: Shared<T>;
-    /// What is stored with a router.
-    type Own: Default;
+    /// What is stored with a router whose state is `S`.
+    type Own<S>: Default;
+
+    /// Called when a router gets interceptors.
+    fn intercepts<S: 'static>(_: &mut Self::Own<S>) {}
 }
 
 /// A request or a notification of the peer, as a router in an adapter serves it.

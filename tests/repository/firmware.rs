@@ -1,6 +1,6 @@
-//! What of the echo peer for a microcontroller can be tried on any machine.
+//! What of programs for a microcontroller can be tried on any machine.
 
-#[path = "../embedded/echo/src/clock.rs"]
+#[path = "../../examples/firmware/src/clock.rs"]
 mod clock;
 
 use clock::Clock;
@@ -17,4 +17,19 @@ fn the_clock_of_the_board_goes_on_when_its_timer_begins_again() {
         assert_eq!(millis, ticks / 25_000);
         assert_eq!(clock.millis(ticks as u32), millis);
     }
+}
+
+// USE-49: tests/embedded/flash.py fails if a program is larger than what is written there
+#[test]
+fn typed_params_and_what_is_left_out_cost_little_flash() {
+    let written = include_str!("../embedded/flash.txt");
+    let bytes = |peer: &str| {
+        let mut rows = written.lines().filter_map(|line| line.split_once(' '));
+        let (_, bytes) = rows.find(|(name, _)| *name == peer).expect(peer);
+        bytes.parse::<u32>().expect(peer)
+    };
+    assert!(bytes("typed") - bytes("untyped") <= 12_000);
+    assert!(bytes("typed") <= 34_000 && bytes("routed") <= 44_000);
+    // Batches, cancels, 1.0 and the other framings.
+    assert!(bytes("antiphon") - bytes("least") >= 15_000);
 }

@@ -10,6 +10,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::json::{DecodeErrorKind, Json, scan};
+use crate::target::SMALL;
 
 /// Returns why a text cannot be decoded, which is the same for two types; `None` if it can.
 fn kind_of(text: &str) -> Option<DecodeErrorKind> {
@@ -172,6 +173,9 @@ fn a_mismatch_keeps_its_detail_for_local_logs() {
         .decode::<Point<'_>>()
         .unwrap_err();
     assert_eq!(error.kind(), DecodeErrorKind::Mismatch);
+    if SMALL {
+        return assert_eq!(error.detail(), "");
+    }
     assert_eq!(
         error.detail(),
         "invalid type: string, expected i64 at line 1 column 13"

@@ -1,6 +1,7 @@
 //! Tests of this folder. `twin` is a second, deliberately simple scanner with which the real one is
 //! compared.
 
+mod by_value;
 mod decode;
 mod differential;
 mod encode;

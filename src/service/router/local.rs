@@ -1,6 +1,8 @@
 //! What a router has without an adapter: it serves a connection, and never waits.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::cell::RefCell;
 use core::mem::take;
 
 use super::LocalRouter;
@@ -15,6 +17,7 @@ use crate::event::{NotificationRef, Origin, RequestRef};
 use crate::id::Id;
 use crate::json::{Json, Kept, OwnedJson};
 use crate::service::args::GivenParams;
+use crate::service::attributes::Attributes;
 use crate::service::cx::AnyRequest;
 use crate::service::decision::{Asked, Decision, cannot_wait};
 use crate::service::describe::MethodInfo;
@@ -25,8 +28,60 @@ use crate::service::local::{Local, LocalRequest};
 use crate::service::methods::ResultText;
 use crate::service::routing_table::{Found, Route};
 use crate::service::served::Method;
-use crate::service::shell::Shared;
+use crate::service::shell::{Shared, Shell};
 use crate::time::Instant;
+
+/// A call: its method, its params, and its id if it is a request.
+type Parts<'r> = (&'r str, Option<Json<'r>>, Option<Id<'r>>);
+
+/// Serves a call, and lets the interceptors see it.
+type Intercepted<S> = fn(
+    &mut LocalRouter<S>,
+    &Config,
+    Instant,
+    Parts<'_>,
+    Origin,
+    &mut ResultText,
+) -> Result<(), Failure>;
+
+/// What a router without an adapter remembers.
+pub struct LocalState<S> {
+    /// The attributes that interceptors keep for each connection, by the connection's number.
+    of_connections: BTreeMap<u32, Attributes>,
+    /// The attributes that interceptors keep for all connections.
+    of_router: Attributes,
+    clock: Option<fn() -> Instant>,
+    /// Set with the first interceptor, so that programs without interceptors have nothing of them: 8 KB of flash
+    /// (`tests/embedded/flash.py`).
+    intercepted: Option<Intercepted<S>>,
+    /// The result of the last request, whose memory the next one uses.
+    result: ResultText,
+}
+
+impl<S> Default for LocalState<S> {
+    fn default() -> Self {
+        Self {
+            of_connections: BTreeMap::new(),
+            of_router: Attributes::default(),
+            clock: None,
+            intercepted: None,
+            result: Vec::new(),
+        }
+    }
+}
+
+impl Shell for Local {
+    type Request = LocalRequest;
+    type Call = ();
+    type Peer = ();
+    type Text = ResultText;
+    type Cell<T> = RefCell<T>;
+    type Own<S> = LocalState<S>;
+
+    fn intercepts<S: 'static>(own: &mut LocalState<S>) {
+        own.intercepted = Some(LocalRouter::intercepted);
+    }
+}
 
 impl<S: 'static> LocalRouter<S> {
     /// Runs the handler of a request, and answers the request. Without interceptors neither the router
@@ -50,13 +105,7 @@ impl<S: 'static> LocalRouter<S> {
         let called = self.called(method, *params, conn.config(), &mut result);
         let mut served = called.unwrap_or_else(|| {
             let call = (&**method, *params, Some(request.id));
-            self.intercepted(
-                &numbered(conn),
-                conn.now(),
-                call,
-                request.origin,
-                &mut result,
-            )
+            self.show(conn, call, request.origin, &mut result)
         });
         if let Err(failure) = &mut served {
             name_unknown(conn.config(), &request.method, failure);
@@ -101,8 +150,8 @@ impl<S: 'static> LocalRouter<S> {
         let mut result = Vec::new();
         let called = self.called(method, *params, conn.config(), &mut result);
         called.unwrap_or_else(|| {
-            let (call, origin) = ((&**method, *params, None), notification.origin);
-            self.intercepted(&numbered(conn), conn.now(), call, origin, &mut result)
+            let call = (&**method, *params, None);
+            self.show(conn, call, notification.origin, &mut result)
         })
     }
 
@@ -161,15 +210,28 @@ impl<S: 'static> LocalRouter<S> {
         Some(self.call(found, method, given, None, result))
     }
 
-    /// Serves a call, given as its method, its params, and its id if it is a request, and lets the
-    /// interceptors see it. Not inlined, so that it does not slow down routers without interceptors.
+    /// Serves a call that interceptors see.
+    fn show<T, C: Settings>(
+        &mut self,
+        conn: &Connection<T, C>,
+        call: Parts<'_>,
+        origin: Origin,
+        result: &mut ResultText,
+    ) -> Result<(), Failure> {
+        // It was set with the interceptors.
+        let intercepted = self.own.intercepted.ok_or_else(cannot_wait)?;
+        intercepted(self, &numbered(conn), conn.now(), call, origin, result)
+    }
+
+    /// Serves a call, and lets the interceptors see it. Not inlined, so that it does not slow down routers without
+    /// interceptors.
     #[cold]
     #[inline(never)]
     fn intercepted(
         &mut self,
         config: &Config,
         now: Instant,
-        (method, params, id): (&str, Option<Json<'_>>, Option<Id<'_>>),
+        (method, params, id): Parts<'_>,
         origin: Origin,
         result: &mut ResultText,
     ) -> Result<(), Failure> {

@@ -35,7 +35,7 @@ impl<const WAITS: bool> Shell for On<WAITS> {
     type Peer = Peer;
     type Text = Text;
     type Cell<T> = Locked<T>;
-    type Own = ();
+    type Own<S> = ();
 }
 
 impl<const WAITS: bool> Adapter for On<WAITS> {

@@ -28,8 +28,10 @@ pub fn serve<S: Settings>(
     let mut filled = 0;
     let mut clock = Clock::default();
     loop {
-        // A buffer of `max_input_bytes` is never full without progress.
-        while let (Some(slot), Some(byte)) = (buffer.get_mut(filled), board::receive()) {
+        // A buffer of `max_input_bytes` is never full without progress. While it is full no byte is taken.
+        while let Some(slot) = buffer.get_mut(filled)
+            && let Some(byte) = board::receive()
+        {
             *slot = byte;
             filled += 1;
         }

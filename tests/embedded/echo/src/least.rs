@@ -7,9 +7,11 @@
 extern crate alloc;
 
 mod board;
+#[path = "../../../../examples/firmware/src/clock.rs"]
 mod clock;
 mod echo;
 mod fixed;
+mod memory;
 
 use antiphon::Connection;
 use fixed::Least;

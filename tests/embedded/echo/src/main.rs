@@ -6,8 +6,10 @@
 extern crate alloc;
 
 mod board;
+#[path = "../../../../examples/firmware/src/clock.rs"]
 mod clock;
 mod echo;
+mod memory;
 
 use antiphon::{Config, Connection};
 use echo::MAX_MESSAGE_BYTES;

@@ -6,6 +6,7 @@
 extern crate alloc;
 
 mod board;
+mod memory;
 
 use alloc::borrow::Cow;
 use serde::{Deserialize, Serialize};

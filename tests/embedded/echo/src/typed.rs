@@ -5,9 +5,11 @@
 extern crate alloc;
 
 mod board;
+#[path = "../../../../examples/firmware/src/clock.rs"]
 mod clock;
 mod echo;
 mod fixed;
+mod memory;
 
 use core::convert::Infallible;
 
