@@ -7,6 +7,7 @@ use antiphon::Framing;
 use crate::args::{self, Format};
 use crate::cases::{self, Case};
 use crate::catalogue::{self, CHECKS, Check};
+use crate::client;
 use crate::fault::{FINDINGS, Fault, unreachable};
 use crate::fuzz;
 use crate::link::Place;
@@ -36,6 +37,10 @@ pub(crate) fn run(line: &args::Conform) -> Result<ExitCode, Fault> {
         return Ok(print_cases(line, is_chosen));
     }
     let baseline = line.baseline.as_deref().map(read_baseline).transpose()?;
+    if let Some(listen) = &line.client {
+        let (there, outcome) = client::test(listen, &line.there, &is_chosen)?;
+        return Ok(tell(line, there, outcome, baseline.as_ref()));
+    }
     let place = place::find(line.target.as_deref(), &line.there)?;
     let wants = |id: &str| {
         is_chosen(id)
@@ -45,25 +50,29 @@ pub(crate) fn run(line: &args::Conform) -> Result<ExitCode, Fault> {
     let there = Where {
         target: place.name(),
         preset: format!("{:?}", line.there.preset).to_ascii_lowercase(),
-        framing: match place.framing {
-            Framing::Newline => "newline",
-            Framing::ContentLength => "lsp",
-            Framing::Concatenated => "json",
-            _ => "messages",
-        },
+        framing: place.framing,
     };
-    let report = Report::new(there, outcome, baseline.as_ref());
+    Ok(tell(line, there, outcome, baseline.as_ref()))
+}
+
+/// Prints the report. Returns the exit code.
+fn tell(
+    line: &args::Conform,
+    there: Where,
+    outcome: Outcome,
+    baseline: Option<&Baseline>,
+) -> ExitCode {
+    let report = Report::new(there, outcome, baseline);
     let text = match line.format {
         Format::Human => report.human(),
         Format::Json => report.json(),
         Format::Junit => report.junit(),
     };
     put(&text);
-    Ok(if report.has_news() {
-        FINDINGS.into()
-    } else {
-        ExitCode::SUCCESS
-    })
+    match report.has_news() {
+        true => FINDINGS.into(),
+        false => ExitCode::SUCCESS,
+    }
 }
 
 fn test(

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use antiphon::Framing;
 use serde::{Deserialize, Serialize};
 
-use crate::bytes::shown;
+use crate::bytes::{shown, shown_whole};
 use crate::catalogue::{CHECKS, find};
 use crate::run::Finding;
 
@@ -95,7 +96,7 @@ impl Baseline {
 pub(crate) struct Where {
     pub(crate) target: String,
     pub(crate) preset: String,
-    pub(crate) framing: &'static str,
+    pub(crate) framing: Framing,
 }
 
 impl Report {
@@ -126,7 +127,12 @@ impl Report {
             tool: format!("antiphon {}", env!("CARGO_PKG_VERSION")),
             target: there.target,
             preset: there.preset,
-            framing: there.framing,
+            framing: match there.framing {
+                Framing::Newline => "newline",
+                Framing::ContentLength => "lsp",
+                Framing::Concatenated => "json",
+                _ => "messages",
+            },
             ran: run.ran,
             known: findings.iter().filter(|finding| finding.is_known).count(),
             findings,
@@ -162,7 +168,11 @@ impl Report {
             let _ = writeln!(out, "    expected  {}", finding.expected);
             let _ = writeln!(out, "    sent      {}", or_nothing(&finding.sent));
             let _ = writeln!(out, "    received  {}", or_nothing(&finding.received));
-            let _ = writeln!(out, "    command   {}\n", shown(finding.command.as_bytes()));
+            let _ = writeln!(
+                out,
+                "    command   {}\n",
+                shown_whole(finding.command.as_bytes())
+            );
         }
         if let Some(why) = &self.stopped {
             let _ = writeln!(out, "stopped: {}\n", shown(why.as_bytes()));
@@ -238,7 +248,7 @@ impl Report {
                 let _ = writeln!(text, "expected: {}", finding.expected);
                 let _ = writeln!(text, "sent: {}", or_nothing(&finding.sent));
                 let _ = writeln!(text, "received: {}", or_nothing(&finding.received));
-                let _ = writeln!(text, "command: {}", shown(finding.command.as_bytes()));
+                let _ = writeln!(text, "command: {}", shown_whole(finding.command.as_bytes()));
             }
             let (kind, found) = first.map_or(("", ""), |finding| (finding.level, &*finding.found));
             let _ = writeln!(

@@ -464,6 +464,7 @@ pub(crate) fn applies(check: &catalogue::Check, place: &Place, preset: Preset) -
         On::WebSocket => !place.is_stream() && !place.is_http(),
         On::Lsp => preset == Preset::Lsp,
         On::Mcp => preset == Preset::Mcp,
+        On::Client => false,
         On::Fuzz => !is_open_ended(place),
     };
     let framing = match check.id {
