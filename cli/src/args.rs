@@ -96,7 +96,7 @@ pub(crate) struct Conform {
     /// Print the cases as JSON, one a line, and test nothing
     #[arg(long)]
     pub(crate) cases: bool,
-    /// After the checks, send made-up messages for so long, and compare with what antiphon answers
+    /// After the checks, send made-up messages and conversations for so long, and compare with what antiphon answers
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) fuzz: Option<Duration>,
     /// The seed of --fuzz: equal seeds make equal messages

@@ -41,6 +41,8 @@ pub(crate) enum On {
     Client,
     /// Messages that are made up: `--fuzz`.
     Fuzz,
+    /// Made-up conversations, where a connection has more than one message.
+    Talk,
 }
 
 const fn check(id: &'static str, on: On, clause: &'static str, right: &'static str) -> Check {
@@ -152,6 +154,7 @@ pub(crate) const CHECKS: &[Check] = &[
     check("fuzz.batch", On::Fuzz, JR6, "a made-up batch is answered as antiphon answers it"),
     check("fuzz.response", On::Fuzz, JR5, "a made-up answer is not answered"),
     check("fuzz.invalid", On::Fuzz, JR51, "what is no request is answered as antiphon answers it"),
+    check("fuzz.conversation", On::Talk, "RFC 9293 §3.8", "messages that are answered rightly one by one are so in one stream, wherever its pieces end"),
     check("fuzz.syntax", On::Fuzz, JR51, "what is no JSON is answered with an error and the id null"),
 ];
 

@@ -174,6 +174,14 @@ impl Place {
         framed(self.framing, message)
     }
 
+    /// The bytes of a message on a stream, or in a WebSocket.
+    pub(crate) fn on_wire(&self, message: &[u8]) -> Vec<u8> {
+        match self.framing {
+            Framing::Messages => websocket::frame(true, TEXT, message),
+            framing => framed(framing, message),
+        }
+    }
+
     /// What a finding shows as sent.
     pub(crate) fn sent(&self, steps: &[Step]) -> Vec<u8> {
         let bytes = steps.iter().flat_map(|step| match step {
@@ -204,20 +212,13 @@ impl Place {
                 parts.push("sleep 0.5".to_owned());
             }
         }
-        let is_web = self.web().is_some();
         for message in self.hello.iter().flat_map(Hello::messages) {
-            parts.push(match is_web {
-                true => printing(&websocket::frame(true, TEXT, message.as_bytes())),
-                false => printing(&self.framed(message.as_bytes())),
-            });
+            parts.push(printing(&self.on_wire(message.as_bytes())));
             parts.push("sleep 1".to_owned());
         }
         for step in steps {
             parts.push(match step {
-                Step::Message(message) if is_web => {
-                    printing(&websocket::frame(true, TEXT, message))
-                }
-                Step::Message(message) => printing(&self.framed(message)),
+                Step::Message(message) => printing(&self.on_wire(message)),
                 Step::Bytes(bytes) => printing(bytes),
                 Step::Pause(pause) => format!("sleep {}", pause.as_secs_f64()),
                 Step::Hear(_) => "sleep 1".to_owned(),

@@ -16,10 +16,10 @@ use crate::link::{Link, Next, Place, Step};
 /// The id of the request behind each case, as a finding shows it. Those that are sent have a number at the end.
 const SENTINEL_ID: &str = "\"antiphon-still-there\"";
 /// How long a second answer is waited for.
-const QUIET: Duration = Duration::from_millis(15);
+pub(crate) const QUIET: Duration = Duration::from_millis(15);
 /// The least time for a missing answer, once before a finding and once when it is confirmed.
-const PATIENCE: Duration = Duration::from_millis(300);
-const LONG_PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(300);
+pub(crate) const LONG_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A rule that a server breaks.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ pub(crate) struct Run<'a> {
     pub(crate) place: &'a Place,
     /// How long an answer is waited for, from what the first one took.
     pub(crate) pace: Duration,
-    rules: Rules,
+    pub(crate) rules: Rules,
     pub(crate) findings: Vec<Finding>,
     /// How many cases of each check ran.
     pub(crate) ran: BTreeMap<&'static str, usize>,
@@ -466,6 +466,7 @@ pub(crate) fn applies(check: &catalogue::Check, place: &Place, preset: Preset) -
         On::Mcp => preset == Preset::Mcp,
         On::Client => false,
         On::Fuzz => !is_open_ended(place),
+        On::Talk => !is_open_ended(place) && !place.is_http(),
     };
     let framing = match check.id {
         "frame.case" | "frame.no-blank" | "frame.bytes" => place.framing == Framing::ContentLength,

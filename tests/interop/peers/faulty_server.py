@@ -226,8 +226,10 @@ def over_lines(is_mcp):
         if FAULT == "split-lost" and not piece.endswith(b"\n"):
             pending = b""
             continue
+        while FAULT == "half-characters-lost" and piece and piece[-1] >= 0x80:
+            piece = piece[:-1]
         *lines, pending = (pending + piece).split(b"\n")
-        for line in lines:
+        for line in lines[:2] if FAULT == "third-lost" else lines:
             if FAULT == "crlf-refused" and line.endswith(b"\r"):
                 os.write(1, write(error(-32700)).encode() + b"\n")
                 continue
