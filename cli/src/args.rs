@@ -82,7 +82,7 @@ pub(crate) struct Conform {
     #[arg(long, value_name = "CHECK")]
     pub(crate) only: Vec<String>,
     /// Test the client that the command starts: play the server at LISTEN, tcp://127.0.0.1:0 or stdio for example
-    #[arg(long, value_name = "LISTEN", conflicts_with_all = ["target", "method", "fuzz", "header", "token_env", "ca"])]
+    #[arg(long, value_name = "LISTEN", conflicts_with_all = ["target", "method", "fuzz", "stress", "header", "token_env", "ca"])]
     pub(crate) client: Option<String>,
     /// How the findings are printed
     #[arg(long, value_enum, default_value = "human")]
@@ -99,6 +99,10 @@ pub(crate) struct Conform {
     /// After the checks, send made-up messages and conversations for so long, and compare with what antiphon answers
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) fuzz: Option<Duration>,
+    /// After the checks, send many requests at once over many connections for so long, 10 s if it is not said; a --method that gives
+    /// back its params is called with some
+    #[arg(long, value_name = "TIME", value_parser = duration, num_args = 0..=1, require_equals = true, default_missing_value = "10s")]
+    pub(crate) stress: Option<Duration>,
     /// The seed of --fuzz: equal seeds make equal messages
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,

@@ -39,6 +39,8 @@ pub(crate) enum On {
     Mcp,
     /// What a client does with the messages of a server: `--client`.
     Client,
+    /// Many requests at once: `--stress`.
+    Stress,
     /// Messages that are made up: `--fuzz`.
     Fuzz,
     /// Made-up conversations, where a connection has more than one message.
@@ -138,6 +140,9 @@ pub(crate) const CHECKS: &[Check] = &[
     check("lsp.dollar", On::Lsp, "LSP 3.17, $ Notifications and Requests", "an unknown $/ request is answered with -32601, an unknown $/ notification with nothing"),
     check("mcp.batch-refused", On::Mcp, "MCP 2025-06-18, Key Changes", "a batch is not answered with results"),
     check("mcp.cancelled", On::Mcp, "MCP 2025-06-18, Cancellation", "a cancel for no request is not answered"),
+    check("stress.answered", On::Stress, JR5, "each of many requests at once is answered"),
+    check("stress.once", On::Stress, JR5, "each of many requests at once is answered once"),
+    check("stress.own-answer", On::Stress, JR5, "each of many requests at once is answered with its own id and with its own result"),
     check("client.late", On::Client, JR5, "a late answer is that of its own call, and later calls go on"),
     check("client.unknown", On::Client, JR5, "an answer to no call is no result, and later calls go on"),
     check("client.twice", On::Client, JR5, "a second answer changes nothing, and later calls go on"),

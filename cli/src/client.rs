@@ -83,6 +83,7 @@ pub(crate) fn test(
         findings: Vec::new(),
         ran: BTreeMap::new(),
         stopped: None,
+        stress: None,
     };
     for play in PLAYS
         .iter()

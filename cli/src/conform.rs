@@ -16,6 +16,7 @@ use crate::place;
 use crate::probes;
 use crate::report::{Baseline, Data, Report, Where};
 use crate::run::{Outcome, Run, applies};
+use crate::stress;
 
 pub(crate) fn run(line: &args::Conform) -> Result<ExitCode, Fault> {
     if let Some(only) = line.only.iter().find(|only| {
@@ -93,7 +94,12 @@ fn test(
         }
         fuzz::run(&mut run, line.there.preset, time, line.seed);
     }
+    let stress = line
+        .stress
+        .filter(|_| run.stopped.is_none())
+        .map(|time| stress::run(&mut run, &line.method, time));
     let mut outcome = run.outcome();
+    outcome.stress = stress;
     // The first request is always sent; what it shows counts only where it was asked for.
     // If it shows that nothing else can be tested, it counts always.
     if outcome.stopped.is_none() {

@@ -206,6 +206,6 @@ fn chunked(wire: &mut Wire, deadline: Instant) -> Option<Vec<u8>> {
     }
 }
 
-fn find(text: &[u8], word: &[u8]) -> Option<usize> {
+pub(crate) fn find(text: &[u8], word: &[u8]) -> Option<usize> {
     text.windows(word.len()).position(|window| window == word)
 }

@@ -26,6 +26,7 @@ mod probes_http;
 mod probes_websocket;
 mod report;
 mod run;
+mod stress;
 mod talks;
 mod target;
 mod websocket;

@@ -182,11 +182,17 @@ impl Place {
         }
     }
 
+    /// The bytes of messages one behind another.
+    pub(crate) fn on_wires(&self, messages: &[Vec<u8>]) -> Vec<u8> {
+        let bytes = messages.iter().flat_map(|message| self.on_wire(message));
+        bytes.collect()
+    }
+
     /// What a finding shows as sent.
     pub(crate) fn sent(&self, steps: &[Step]) -> Vec<u8> {
         let bytes = steps.iter().flat_map(|step| match step {
             Step::Message(message) => self.framed(message),
-            Step::Bytes(bytes) => bytes.clone(),
+            Step::Bytes(bytes) => self.without_secrets(bytes),
             _ => Vec::new(),
         });
         bytes.collect()
@@ -219,7 +225,7 @@ impl Place {
         for step in steps {
             parts.push(match step {
                 Step::Message(message) => printing(&self.on_wire(message)),
-                Step::Bytes(bytes) => printing(bytes),
+                Step::Bytes(bytes) => printing(&self.without_secrets(bytes)),
                 Step::Pause(pause) => format!("sleep {}", pause.as_secs_f64()),
                 Step::Hear(_) => "sleep 1".to_owned(),
                 Step::End => continue,
@@ -258,11 +264,23 @@ impl Place {
         }
     }
 
+    /// Bytes without the secrets that stand in headers.
+    fn without_secrets(&self, bytes: &[u8]) -> Vec<u8> {
+        let secrets = self.headers.iter().filter(|(name, _)| is_secret(name));
+        secrets.fold(bytes.to_vec(), |bytes, (_, value)| {
+            let at = match value.is_empty() {
+                true => None,
+                false => http::find(&bytes, value.as_bytes()),
+            };
+            match at {
+                Some(at) => [&bytes[..at], b"$SECRET", &bytes[at + value.len()..]].concat(),
+                None => bytes,
+            }
+        })
+    }
+
     /// Headers without secrets: the shell puts them in.
-    fn shown_headers(&self) -> Vec<(String, String)> {
-        let is_secret = |name: &str| {
-            ["authorization", "cookie", "x-api-key"].contains(&&*name.to_ascii_lowercase())
-        };
+    pub(crate) fn shown_headers(&self) -> Vec<(String, String)> {
         let headers = self
             .headers
             .iter()
@@ -302,6 +320,10 @@ pub(crate) fn framed(framing: Framing, message: &[u8]) -> Vec<u8> {
         Framing::Newline => [message, b"\n"].concat(),
         _ => message.to_vec(),
     }
+}
+
+fn is_secret(name: &str) -> bool {
+    ["authorization", "cookie", "x-api-key"].contains(&&*name.to_ascii_lowercase())
 }
 
 /// A word in which the shell replaces `$SECRET`, and nothing else.

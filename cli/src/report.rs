@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::bytes::{shown, shown_whole};
 use crate::catalogue::{CHECKS, find};
 use crate::run::Finding;
+use crate::stress::Counts;
 
 /// All that a run has to tell. Its JSON has the schema of `schema/report.json`.
 #[derive(Serialize)]
@@ -26,6 +27,8 @@ pub(crate) struct Report {
     known: usize,
     /// Why the run ended early.
     stopped: Option<String>,
+    /// What `--stress` has done.
+    stress: Option<Counts>,
 }
 
 #[derive(Serialize)]
@@ -137,6 +140,7 @@ impl Report {
             known: findings.iter().filter(|finding| finding.is_known).count(),
             findings,
             stopped: run.stopped,
+            stress: run.stress,
         }
     }
 
@@ -176,6 +180,9 @@ impl Report {
         }
         if let Some(why) = &self.stopped {
             let _ = writeln!(out, "stopped: {}\n", shown(why.as_bytes()));
+        }
+        if let Some(counts) = &self.stress {
+            let _ = writeln!(out, "stress: {counts}");
         }
         let count = |level: &str| {
             self.findings

@@ -12,6 +12,7 @@ use crate::cases::{self, Case, call};
 use crate::catalogue::{self, Level};
 use crate::judge::{After, Deviation, Rules, judge};
 use crate::link::{Link, Next, Place, Step};
+use crate::stress::Counts;
 
 /// The id of the request behind each case, as a finding shows it. Those that are sent have a number at the end.
 const SENTINEL_ID: &str = "\"antiphon-still-there\"";
@@ -38,6 +39,7 @@ pub(crate) struct Outcome {
     pub(crate) findings: Vec<Finding>,
     pub(crate) ran: BTreeMap<&'static str, usize>,
     pub(crate) stopped: Option<String>,
+    pub(crate) stress: Option<Counts>,
 }
 
 /// A run over one server.
@@ -84,6 +86,7 @@ impl<'a> Run<'a> {
             findings: self.findings,
             ran: self.ran,
             stopped: self.stopped,
+            stress: None,
         }
     }
 
@@ -108,7 +111,8 @@ impl<'a> Run<'a> {
         let idle = self.idle.take().map(|(link, _)| link);
         let first = self.play(case, idle, self.pace, PATIENCE);
         if let Ok((played, link)) = first {
-            if judge(case, &played.after, self.rules).is_empty() {
+            let is_open = case.may_end && played.after.is_alive != Some(true);
+            if !is_open && judge(case, &played.after, self.rules).is_empty() {
                 if !played.after.is_ended && !self.place.is_http() {
                     self.idle = Some((link, case.clone()));
                 }
@@ -122,7 +126,7 @@ impl<'a> Run<'a> {
                 return None;
             }
         };
-        if played.after.is_ended {
+        if played.after.is_ended || case.may_end && played.after.is_alive != Some(true) {
             self.see_whether_it_lives(case);
         }
         let found = judge(case, &played.after, self.rules);
@@ -155,9 +159,22 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// After a case that ended the connection, a new one must be possible.
+    /// After a case that ended the connection, a new one must be possible; after one that may end it, a request over it too.
     fn see_whether_it_lives(&mut self, case: &Case) {
-        if let Err(error) = self.place.open() {
+        let wait = self.pace.max(LONG_PATIENCE);
+        let lives = self.place.open().and_then(|mut link| {
+            if !case.may_end {
+                return Ok(());
+            }
+            link.send(call(SENTINEL_ID).as_bytes())?;
+            match link.next(Instant::now() + wait) {
+                Next::Message(_) => Ok(()),
+                _ => Err(io::Error::other(
+                    "a request over a new connection is not answered",
+                )),
+            }
+        });
+        if let Err(error) = lives {
             self.gone(case, &error);
         }
     }
@@ -458,7 +475,7 @@ fn is_open_ended(place: &Place) -> bool {
 pub(crate) fn applies(check: &catalogue::Check, place: &Place, preset: Preset) -> bool {
     use catalogue::On;
     let here = match check.on {
-        On::All => true,
+        On::All | On::Stress => true,
         On::Stream => place.is_stream(),
         On::Http => place.is_http(),
         On::WebSocket => !place.is_stream() && !place.is_http(),

@@ -110,6 +110,7 @@ FAULTS = {
         "response-answered": "response.not-answered",
         "garbage-ends": "recover.garbage",
         "split-lost": "frame.split",
+        "second-lost": "frame.twice",
         "crlf-refused": "frame.crlf",
         "eof-forgets": "frame.eof-owed",
         "params-depth-ends": "limit.depth",
@@ -133,6 +134,9 @@ FAULTS = {
         "two-lengths-taken": "http.two-lengths",
         "chunked-stays-open": "http.length-and-chunked",
         "second-forgotten": "http.keep-alive",
+        "reset-ends": "http.closed-cancels",
+        "one-at-a-time": "limit.slow",
+        "oversize-ends": "recover.oversize",
     },
     "ws": {
         "binary-ignored": "ws.binary",
@@ -140,6 +144,7 @@ FAULTS = {
         "ping-unanswered": "ws.ping",
         "broken-text-taken": "ws.utf8",
         "close-unanswered": "ws.close",
+        "oversize-hangs": "recover.oversize",
     },
 }
 
@@ -193,6 +198,29 @@ def fuzzed():
     for (fault, seed), checks in seen:
         assert bool(checks) == bool(fault) and all(check.startswith("fuzz.") for check in checks), (fault, seed, checks)
     return f"{len(FUZZED)} faults, {len(seeds)} seeds"
+
+
+STRESSED = {"lost-under-load": "stress.answered", "twice-under-load": "stress.once", "mixed-under-load": "stress.own-answer"}
+
+
+@case("conform: --stress finds a server that loses, repeats or mixes up answers under load, and nothing in antiphon-peer")
+def stressed():
+    options = ["--only", "stress.", "--stress=1s", "--method", "echo"]
+    for fault, check in {"": None, **STRESSED}.items():
+        report = conform("--timeout", "3s", *options, "--framing", "newline", "--", "python3", SERVER, "stdio", fault)
+        assert found(report) == ({check} if check else set()), (fault, report["findings"])
+        for finding in report["findings"]:
+            done = subprocess.run(["sh", "-c", finding["command"]], capture_output=True, timeout=60, check=False)
+            # Those that ran beside each other have written into one pipe, whole lines.
+            lines = {line for line in finding["received"]["text"].splitlines() if fault != "twice-under-load"}
+            assert lines <= set(done.stdout.decode().splitlines()), (fault, done.stdout)
+    counts = []
+    for listen in (TARGETS[0], TARGETS[3], TARGETS[4]):
+        report = conform(*options, served(listen, "--preset", "strict"))
+        stress = report["stress"]
+        assert not report["findings"] and stress["answers"] == stress["requests"] > 100 and stress["connections"] == 16 and not stress["refused"], report
+        counts.append(stress["answers"])
+    return f"{sum(counts)} answers of antiphon-peer"
 
 
 def shows(report, check, words, level="must"):
@@ -456,5 +484,8 @@ def outside():
         code, out, err = run_once([CLI, *words])
         assert code == wanted, (words, code, err)
         assert b"\x1b" not in out + err
+    url = listening(["python3", SERVER, "http", "get-fails"], "http://127.0.0.1:{}/")
+    code, out, err = run_once([CLI, "conform", "--only", "http.get", "--token-env", "TOKEN", url], env={"TOKEN": "do-not-show"})
+    assert code == 1 and b"$SECRET" in out and b"do-not-show" not in out + err, out
     code, out, _ = run_once([CLI, "call", "echo", "a:=1.50", "b=\u202e", "--", *right])
     assert (code, out) == (0, '{"a":1.50,"b":"\u202e"}\n'.encode()), out
