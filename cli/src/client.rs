@@ -83,7 +83,6 @@ pub(crate) fn test(
         findings: Vec::new(),
         ran: BTreeMap::new(),
         stopped: None,
-        stress: None,
     };
     for play in PLAYS
         .iter()

@@ -16,7 +16,7 @@ use crate::place;
 use crate::probes;
 use crate::report::{Baseline, Data, Report, Where};
 use crate::run::{Outcome, Run, applies};
-use crate::stress;
+use crate::stress::{self, Counts};
 
 pub(crate) fn run(line: &args::Conform) -> Result<ExitCode, Fault> {
     if let Some(only) = line.only.iter().find(|only| {
@@ -40,20 +40,20 @@ pub(crate) fn run(line: &args::Conform) -> Result<ExitCode, Fault> {
     let baseline = line.baseline.as_deref().map(read_baseline).transpose()?;
     if let Some(listen) = &line.client {
         let (there, outcome) = client::test(listen, &line.there, &is_chosen)?;
-        return Ok(tell(line, there, outcome, baseline.as_ref()));
+        return Ok(tell(line, there, outcome, None, baseline.as_ref()));
     }
     let place = place::find(line.target.as_deref(), &line.there)?;
     let wants = |id: &str| {
         is_chosen(id)
             && catalogue::find(id).is_some_and(|check| applies(check, &place, line.there.preset))
     };
-    let outcome = test(line, &place, &wants)?;
+    let (outcome, stress) = test(line, &place, &wants)?;
     let there = Where {
         target: place.name(),
         preset: format!("{:?}", line.there.preset).to_ascii_lowercase(),
         framing: place.framing,
     };
-    Ok(tell(line, there, outcome, baseline.as_ref()))
+    Ok(tell(line, there, outcome, stress, baseline.as_ref()))
 }
 
 /// Prints the report. Returns the exit code.
@@ -61,9 +61,10 @@ fn tell(
     line: &args::Conform,
     there: Where,
     outcome: Outcome,
+    stress: Option<Counts>,
     baseline: Option<&Baseline>,
 ) -> ExitCode {
-    let report = Report::new(there, outcome, baseline);
+    let report = Report::new(there, outcome, stress, baseline);
     let text = match line.format {
         Format::Human => report.human(),
         Format::Json => report.json(),
@@ -80,7 +81,7 @@ fn test(
     line: &args::Conform,
     place: &Place,
     wants: &dyn Fn(&str) -> bool,
-) -> Result<Outcome, Fault> {
+) -> Result<(Outcome, Option<Counts>), Fault> {
     let mut run = Run::new(place, line.there.preset);
     run.first()
         .map_err(|error| unreachable(&place.name(), &error))?;
@@ -99,14 +100,13 @@ fn test(
         .filter(|_| run.stopped.is_none())
         .map(|time| stress::run(&mut run, &line.method, time));
     let mut outcome = run.outcome();
-    outcome.stress = stress;
     // The first request is always sent; what it shows counts only where it was asked for.
     // If it shows that nothing else can be tested, it counts always.
     if outcome.stopped.is_none() {
         outcome.findings.retain(|finding| wants(finding.check));
         outcome.ran.retain(|check, _| wants(check));
     }
-    Ok(outcome)
+    Ok((outcome, stress))
 }
 
 fn read_baseline(path: &std::path::Path) -> Result<Baseline, Fault> {

@@ -13,15 +13,14 @@ use crate::cases::{Case, Code, NO_METHOD, Want, Wanted};
 use crate::catalogue::Level;
 use crate::judge::Deviation;
 use crate::oracle::own_answer;
+use crate::random::Random;
 use crate::run::{Played, Run, cause};
-use crate::talks::Talks;
+use crate::talks::{ATTEMPTS, Talks};
 
 /// How many random bytes a message is made from.
 const BYTES: usize = 300;
 /// How many messages are kept for conversations.
 const GOOD_MAX: usize = 64;
-/// The most attempts to make one message smaller.
-pub(crate) const ATTEMPTS: usize = 60;
 
 /// Sends messages for so long. Equal seeds send equal messages.
 pub(crate) fn run(run: &mut Run<'_>, preset: Preset, time: Duration, seed: u64) {
@@ -227,17 +226,4 @@ fn parts(json: Json<'_>) -> Vec<String> {
         found.extend(parts(*value).iter().map(|text| with(at, Some(text))));
     }
     found
-}
-
-/// SplitMix64: small, and equal everywhere.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
 }

@@ -24,6 +24,7 @@ mod pretty;
 mod probes;
 mod probes_http;
 mod probes_websocket;
+mod random;
 mod report;
 mod run;
 mod stress;

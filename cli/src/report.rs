@@ -103,7 +103,12 @@ pub(crate) struct Where {
 }
 
 impl Report {
-    pub(crate) fn new(there: Where, run: crate::run::Outcome, baseline: Option<&Baseline>) -> Self {
+    pub(crate) fn new(
+        there: Where,
+        run: crate::run::Outcome,
+        stress: Option<Counts>,
+        baseline: Option<&Baseline>,
+    ) -> Self {
         let mut findings: Vec<Shown> = run
             .findings
             .iter()
@@ -140,7 +145,7 @@ impl Report {
             known: findings.iter().filter(|finding| finding.is_known).count(),
             findings,
             stopped: run.stopped,
-            stress: run.stress,
+            stress,
         }
     }
 

@@ -12,7 +12,6 @@ use crate::cases::{self, Case, call};
 use crate::catalogue::{self, Level};
 use crate::judge::{After, Deviation, Rules, judge};
 use crate::link::{Link, Next, Place, Step};
-use crate::stress::Counts;
 
 /// The id of the request behind each case, as a finding shows it. Those that are sent have a number at the end.
 const SENTINEL_ID: &str = "\"antiphon-still-there\"";
@@ -39,7 +38,6 @@ pub(crate) struct Outcome {
     pub(crate) findings: Vec<Finding>,
     pub(crate) ran: BTreeMap<&'static str, usize>,
     pub(crate) stopped: Option<String>,
-    pub(crate) stress: Option<Counts>,
 }
 
 /// A run over one server.
@@ -86,7 +84,6 @@ impl<'a> Run<'a> {
             findings: self.findings,
             ran: self.ran,
             stopped: self.stopped,
-            stress: None,
         }
     }
 

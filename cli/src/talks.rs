@@ -7,15 +7,17 @@ use std::time::{Duration, Instant};
 use crate::answer::{Heard, read};
 use crate::cases::{Case, Code, Want, Wanted, call};
 use crate::catalogue::Level;
-use crate::fuzz::{ATTEMPTS, Random};
 use crate::judge::{After, judge};
 use crate::link::{Link, Message, Next, Place, Step};
+use crate::random::Random;
 use crate::run::{LONG_PATIENCE, PATIENCE, QUIET, Run};
 
 const CHECK: &str = "fuzz.conversation";
 /// The most messages and the most cuts of a conversation.
 const MESSAGES_MAX: u64 = 6;
 const CUTS_MAX: u64 = 4;
+/// The most attempts to make something smaller.
+pub(crate) const ATTEMPTS: usize = 60;
 /// The pause between two pieces.
 const PAUSE: Duration = Duration::from_millis(4);
 
