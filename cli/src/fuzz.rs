@@ -11,6 +11,7 @@ use crate::answer::{Answer, Heard, read};
 use crate::args::Preset;
 use crate::cases::{Case, Code, NO_METHOD, Want, Wanted};
 use crate::catalogue::Level;
+use crate::http;
 use crate::judge::Deviation;
 use crate::oracle::own_answer;
 use crate::random::Random;
@@ -51,7 +52,10 @@ pub(crate) fn run(run: &mut Run<'_>, preset: Preset, time: Duration, seed: u64) 
             continue;
         };
         let Some((played, found)) = run.probe(&case) else {
+            // A cancel rightly changes what others are answered with.
+            let is_cancel = http::find(&case.message, b"/cancel").is_some();
             match good.len() {
+                _ if is_cancel => {}
                 ..GOOD_MAX => good.push(case),
                 n => good[usize::try_from(random.next()).unwrap_or(0) % n] = case,
             }

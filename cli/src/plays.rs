@@ -6,7 +6,7 @@ use crate::bytes::{printing, quoted};
 use crate::catalogue::Level::{self, Must, Should};
 use crate::target::{Target, command};
 
-/// A right answer. `#ID` is the id of the call as it was written, `#N` says the how manieth call it is.
+/// A right answer. `#ID` is the id of the call as it was written, `#N` is the number of the call.
 pub(crate) const RIGHT: &str = r##"{"jsonrpc":"2.0","result":"antiphon-#N","id":#ID}"##;
 /// What a client must not take for a result.
 pub(crate) const WRONG: &str = "antiphon-wrong";

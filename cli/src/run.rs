@@ -158,7 +158,7 @@ impl<'a> Run<'a> {
 
     /// After a case that ended the connection, a new one must be possible; after one that may end it, a request over it too.
     fn see_whether_it_lives(&mut self, case: &Case) {
-        let wait = self.pace.max(LONG_PATIENCE);
+        let wait = self.place.dialler.timeout;
         let lives = self.place.open().and_then(|mut link| {
             if !case.may_end {
                 return Ok(());

@@ -115,7 +115,7 @@ impl Talks {
                 return None;
             }
         }
-        let (played, _) = self.play(run, talk, None, LONG_PATIENCE).ok()?;
+        let (played, _) = self.play(run, talk, None, LONG_PATIENCE * 2).ok()?;
         Some((talk.wrong(run, &played)?, played.received))
     }
 
@@ -150,8 +150,13 @@ impl Talks {
             is_alive: false,
         };
         let begin = Instant::now();
-        let end = begin + run.pace + patience * 2;
-        let mut deadline = begin + run.pace.max(patience);
+        // Before it is a finding, a slow answer has all the time that an answer may take.
+        let wait = match patience < LONG_PATIENCE {
+            true => run.pace,
+            false => run.place.dialler.timeout.max(run.pace),
+        };
+        let end = begin + wait + patience * 2;
+        let mut deadline = begin + wait;
         loop {
             match link.next(deadline.min(end)) {
                 Next::Message(message) => match read(&message.body) {

@@ -335,7 +335,7 @@ def client_faults():
             shows_at_client(finding)
 
     tcp, *others = LISTENS[0], "stdio", LISTENS[3], LISTENS[4]
-    entries = [(listen, "", None) for listen in (tcp, *others)] + [(tcp, *entry) for entry in CLIENT_FAULTS.items()]
+    entries = [(listen, "", None) for listen in (tcp, *others)] + [(tcp, "batches-too", None)] + [(tcp, *entry) for entry in CLIENT_FAULTS.items()]
     entries += [(listen, "version-taken", "client.wrong-version") for listen in others]
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(one, entries))

@@ -8,7 +8,7 @@ process = subprocess.Popen([peer, "--preset", "strict", "client", url], stdin=su
 brought = b"null"
 while True:
     # As text, so that it stays as it is.
-    process.stdin.write(b'{"op":"call","method":"next","params":[%s],"timeout_ms":1000}\n' % brought)
+    process.stdin.write(b'{"op":"call","method":"next","params":[%s],"timeout_ms":2000}\n' % brought)
     process.stdin.flush()
     if not (line := process.stdout.readline().strip()):
         break

@@ -17,6 +17,6 @@ readline.createInterface({ input: process.stdin })
 
 (async () => {
   for (let brought = null; ;) {
-    brought = await client.timeout(1000).request('next', [brought]).catch(() => null);
+    brought = await client.timeout(2000).request('next', [brought]).catch(() => null);
   }
 })();
