@@ -116,7 +116,9 @@ impl<'a> Run<'a> {
                 return None;
             }
         }
-        let (played, _) = match self.play(case, None, self.pace, LONG_PATIENCE) {
+        // On a busy machine a new process is slow.
+        let pace = (self.pace * 3).min(self.place.dialler.timeout.max(self.pace));
+        let (played, _) = match self.play(case, None, pace, LONG_PATIENCE) {
             Ok(played) => played,
             Err(error) => {
                 self.gone(case, &error);
