@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use antiphon::Framing;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 const TARGETS: &str = "TARGET is where the server is:
@@ -63,7 +64,11 @@ pub(crate) struct Call {
 /// Tests whether a server keeps to JSON-RPC 2.0
 #[derive(Args)]
 #[command(after_help = format!("{TARGETS}\n
-Only methods that cannot exist are called, so a server in use takes no harm; --method adds real ones.\n\n{CODES}"))]
+Only methods that cannot exist are called, so a server in use takes no harm; --method adds real ones.
+
+With --client, {{}} in CMD is replaced by the address; without it the address is the last word. CMD makes one call after another, of
+any method, and goes on after a call that failed. If the params of each call have the result of the one before in them, what it
+takes for a result is judged too.\n\n{CODES}"))]
 pub(crate) struct Conform {
     /// Where the server is, unless a command is given
     #[arg(value_name = "TARGET")]
@@ -76,6 +81,9 @@ pub(crate) struct Conform {
     /// Run this check, or those that begin so, alone
     #[arg(long, value_name = "CHECK")]
     pub(crate) only: Vec<String>,
+    /// Test the client that the command starts: play the server at LISTEN, tcp://127.0.0.1:0 or stdio for example
+    #[arg(long, value_name = "LISTEN", conflicts_with_all = ["target", "method", "fuzz", "stress", "header", "token_env", "ca"])]
+    pub(crate) client: Option<String>,
     /// How the findings are printed
     #[arg(long, value_enum, default_value = "human")]
     pub(crate) format: Format,
@@ -88,9 +96,13 @@ pub(crate) struct Conform {
     /// Print the cases as JSON, one a line, and test nothing
     #[arg(long)]
     pub(crate) cases: bool,
-    /// After the checks, send made-up messages for so long, and compare with what antiphon answers
+    /// After the checks, send made-up messages and conversations for so long, and compare with what antiphon answers
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) fuzz: Option<Duration>,
+    /// After the checks, send many requests at once over many connections for so long, 10 s if it is not said; a --method that gives
+    /// back its params is called with some
+    #[arg(long, value_name = "TIME", value_parser = duration, num_args = 0..=1, require_equals = true, default_missing_value = "10s")]
+    pub(crate) stress: Option<Duration>,
     /// The seed of --fuzz: equal seeds make equal messages
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
@@ -140,6 +152,16 @@ pub(crate) enum Frames {
     Lsp,
     /// JSON values back to back
     Json,
+}
+
+impl Frames {
+    pub(crate) fn framing(self) -> Framing {
+        match self {
+            Self::Newline => Framing::Newline,
+            Self::Lsp => Framing::ContentLength,
+            Self::Json => Framing::Concatenated,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

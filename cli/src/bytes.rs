@@ -40,8 +40,18 @@ fn is_plain(c: char) -> bool {
     !c.is_control() && !hidden
 }
 
-/// Bytes as text for a person: line ends and what cannot be seen are escaped, long runs are counted.
+/// Bytes as text for a person: line ends and what cannot be seen are escaped, long runs are counted, long texts are cut.
 pub(crate) fn shown(bytes: &[u8]) -> String {
+    let out = shown_whole(bytes);
+    if out.chars().count() <= SHOWN_MAX {
+        return out;
+    }
+    let cut: String = out.chars().take(SHOWN_MAX).collect();
+    format!("{cut}… ({} bytes in all)", bytes.len())
+}
+
+/// As [`shown`], but whole.
+pub(crate) fn shown_whole(bytes: &[u8]) -> String {
     let mut out = String::new();
     for piece in pieces(bytes) {
         match piece {
@@ -52,11 +62,7 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
             Piece::Bytes(some) => escape(some, &mut out),
         }
     }
-    if out.chars().count() <= SHOWN_MAX {
-        return out;
-    }
-    let cut: String = out.chars().take(SHOWN_MAX).collect();
-    format!("{cut}… ({} bytes in all)", bytes.len())
+    out
 }
 
 fn escape(bytes: &[u8], out: &mut String) {

@@ -37,8 +37,14 @@ pub(crate) enum On {
     WebSocket,
     Lsp,
     Mcp,
+    /// What a client does with the messages of a server: `--client`.
+    Client,
+    /// Many requests at once: `--stress`.
+    Stress,
     /// Messages that are made up: `--fuzz`.
     Fuzz,
+    /// Made-up conversations, where a connection has more than one message.
+    Talk,
 }
 
 const fn check(id: &'static str, on: On, clause: &'static str, right: &'static str) -> Check {
@@ -134,11 +140,26 @@ pub(crate) const CHECKS: &[Check] = &[
     check("lsp.dollar", On::Lsp, "LSP 3.17, $ Notifications and Requests", "an unknown $/ request is answered with -32601, an unknown $/ notification with nothing"),
     check("mcp.batch-refused", On::Mcp, "MCP 2025-06-18, Key Changes", "a batch is not answered with results"),
     check("mcp.cancelled", On::Mcp, "MCP 2025-06-18, Cancellation", "a cancel for no request is not answered"),
+    check("stress.answered", On::Stress, JR5, "each of many requests at once is answered"),
+    check("stress.once", On::Stress, JR5, "each of many requests at once is answered once"),
+    check("stress.own-answer", On::Stress, JR5, "each of many requests at once is answered with its own id and with its own result"),
+    check("client.late", On::Client, JR5, "a late answer is that of its own call, and later calls go on"),
+    check("client.unknown", On::Client, JR5, "an answer to no call is no result, and later calls go on"),
+    check("client.twice", On::Client, JR5, "a second answer changes nothing, and later calls go on"),
+    check("client.out-of-order", On::Client, JR5, "each of two answers in another order than their calls goes to its own call"),
+    check("client.null-id", On::Client, JR5, "an error whose id is null fails no later call"),
+    check("client.both-members", On::Client, JR5, "what has result and error is no result, and later calls go on"),
+    check("client.garbage", On::Client, "RFC 8259", "after text that is no JSON later calls go on, over a new connection at least"),
+    check("client.split", On::Client, "RFC 9293 §3.8", "an answer that arrives in pieces is one answer"),
+    check("client.called-back", On::Client, JR5, "a request of the server is answered with its own id or not at all, and later calls go on"),
+    check("client.wrong-version", On::Client, JR5, "an answer whose jsonrpc is not \"2.0\" is no result, and later calls go on"),
+    check("client.precision", On::Client, "RFC 8259 §6", "big integers in results and in ids of the server's requests stay as they are"),
     check("fuzz.request", On::Fuzz, JR5, "a made-up request is answered as antiphon answers it"),
     check("fuzz.notification", On::Fuzz, JR41, "a made-up notification is not answered"),
     check("fuzz.batch", On::Fuzz, JR6, "a made-up batch is answered as antiphon answers it"),
     check("fuzz.response", On::Fuzz, JR5, "a made-up answer is not answered"),
     check("fuzz.invalid", On::Fuzz, JR51, "what is no request is answered as antiphon answers it"),
+    check("fuzz.conversation", On::Talk, "RFC 9293 §3.8", "messages that are answered rightly one by one are so in one stream, wherever its pieces end"),
     check("fuzz.syntax", On::Fuzz, JR51, "what is no JSON is answered with an error and the id null"),
 ];
 

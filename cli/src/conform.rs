@@ -7,6 +7,7 @@ use antiphon::Framing;
 use crate::args::{self, Format};
 use crate::cases::{self, Case};
 use crate::catalogue::{self, CHECKS, Check};
+use crate::client;
 use crate::fault::{FINDINGS, Fault, unreachable};
 use crate::fuzz;
 use crate::link::Place;
@@ -15,6 +16,7 @@ use crate::place;
 use crate::probes;
 use crate::report::{Baseline, Data, Report, Where};
 use crate::run::{Outcome, Run, applies};
+use crate::stress::{self, Counts};
 
 pub(crate) fn run(line: &args::Conform) -> Result<ExitCode, Fault> {
     if let Some(only) = line.only.iter().find(|only| {
@@ -36,41 +38,50 @@ pub(crate) fn run(line: &args::Conform) -> Result<ExitCode, Fault> {
         return Ok(print_cases(line, is_chosen));
     }
     let baseline = line.baseline.as_deref().map(read_baseline).transpose()?;
+    if let Some(listen) = &line.client {
+        let (there, outcome) = client::test(listen, &line.there, &is_chosen)?;
+        return Ok(tell(line, there, outcome, None, baseline.as_ref()));
+    }
     let place = place::find(line.target.as_deref(), &line.there)?;
     let wants = |id: &str| {
         is_chosen(id)
             && catalogue::find(id).is_some_and(|check| applies(check, &place, line.there.preset))
     };
-    let outcome = test(line, &place, &wants)?;
+    let (outcome, stress) = test(line, &place, &wants)?;
     let there = Where {
         target: place.name(),
         preset: format!("{:?}", line.there.preset).to_ascii_lowercase(),
-        framing: match place.framing {
-            Framing::Newline => "newline",
-            Framing::ContentLength => "lsp",
-            Framing::Concatenated => "json",
-            _ => "messages",
-        },
+        framing: place.framing,
     };
-    let report = Report::new(there, outcome, baseline.as_ref());
+    Ok(tell(line, there, outcome, stress, baseline.as_ref()))
+}
+
+/// Prints the report. Returns the exit code.
+fn tell(
+    line: &args::Conform,
+    there: Where,
+    outcome: Outcome,
+    stress: Option<Counts>,
+    baseline: Option<&Baseline>,
+) -> ExitCode {
+    let report = Report::new(there, outcome, stress, baseline);
     let text = match line.format {
         Format::Human => report.human(),
         Format::Json => report.json(),
         Format::Junit => report.junit(),
     };
     put(&text);
-    Ok(if report.has_news() {
-        FINDINGS.into()
-    } else {
-        ExitCode::SUCCESS
-    })
+    match report.has_news() {
+        true => FINDINGS.into(),
+        false => ExitCode::SUCCESS,
+    }
 }
 
 fn test(
     line: &args::Conform,
     place: &Place,
     wants: &dyn Fn(&str) -> bool,
-) -> Result<Outcome, Fault> {
+) -> Result<(Outcome, Option<Counts>), Fault> {
     let mut run = Run::new(place, line.there.preset);
     run.first()
         .map_err(|error| unreachable(&place.name(), &error))?;
@@ -84,6 +95,10 @@ fn test(
         }
         fuzz::run(&mut run, line.there.preset, time, line.seed);
     }
+    let stress = line
+        .stress
+        .filter(|_| run.stopped.is_none())
+        .map(|time| stress::run(&mut run, &line.method, time));
     let mut outcome = run.outcome();
     // The first request is always sent; what it shows counts only where it was asked for.
     // If it shows that nothing else can be tested, it counts always.
@@ -91,7 +106,7 @@ fn test(
         outcome.findings.retain(|finding| wants(finding.check));
         outcome.ran.retain(|check, _| wants(check));
     }
-    Ok(outcome)
+    Ok((outcome, stress))
 }
 
 fn read_baseline(path: &std::path::Path) -> Result<Baseline, Fault> {

@@ -11,21 +11,34 @@ use crate::answer::{Answer, Heard, read};
 use crate::args::Preset;
 use crate::cases::{Case, Code, NO_METHOD, Want, Wanted};
 use crate::catalogue::Level;
+use crate::http;
 use crate::judge::Deviation;
 use crate::oracle::own_answer;
+use crate::random::Random;
 use crate::run::{Played, Run, cause};
+use crate::talks::{ATTEMPTS, Talks};
 
 /// How many random bytes a message is made from.
 const BYTES: usize = 300;
-/// The most attempts to make one message smaller.
-const ATTEMPTS: usize = 60;
+/// How many messages are kept for conversations.
+const GOOD_MAX: usize = 64;
 
 /// Sends messages for so long. Equal seeds send equal messages.
 pub(crate) fn run(run: &mut Run<'_>, preset: Preset, time: Duration, seed: u64) {
     let end = Instant::now() + time;
     let mut random = Random(seed);
     let mut seen = BTreeSet::new();
+    // Messages that were answered rightly make conversations. Over HTTP each message is alone. What conversations are
+    // made of is the server's doing, so they draw for themselves.
+    let (can_talk, mut in_talks) = (!run.place.is_http(), Random(!seed));
+    let (mut good, mut talks) = (Vec::new(), Talks::default());
     while Instant::now() < end && run.stopped.is_none() {
+        if can_talk && random.next() % 3 == 0 {
+            if good.len() > 1 {
+                talks.one(run, &good, &mut in_talks, end);
+            }
+            continue;
+        }
         let bytes: Vec<u8> = (0..BYTES / 8)
             .flat_map(|_| random.next().to_le_bytes())
             .collect();
@@ -39,6 +52,13 @@ pub(crate) fn run(run: &mut Run<'_>, preset: Preset, time: Duration, seed: u64) 
             continue;
         };
         let Some((played, found)) = run.probe(&case) else {
+            // A cancel rightly changes what others are answered with.
+            let is_cancel = http::find(&case.message, b"/cancel").is_some();
+            match good.len() {
+                _ if is_cancel => {}
+                ..GOOD_MAX => good.push(case),
+                n => good[usize::try_from(random.next()).unwrap_or(0) % n] = case,
+            }
             continue;
         };
         for deviation in found {
@@ -210,17 +230,4 @@ fn parts(json: Json<'_>) -> Vec<String> {
         found.extend(parts(*value).iter().map(|text| with(at, Some(text))));
     }
     found
-}
-
-/// SplitMix64: small, and equal everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
 }

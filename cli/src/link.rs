@@ -15,6 +15,8 @@ use crate::wire::{Dialler, Got, Wire};
 /// The longest message of a server that is read.
 const MESSAGE_MAX: usize = 64 * 1024 * 1024;
 const HEADER_MAX: usize = 64 * 1024;
+/// How long a client may take for its handshake.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(3);
 /// The id of the request that a dialect begins with.
 const HELLO_ID: &str = "\"antiphon-hello\"";
 
@@ -59,6 +61,8 @@ pub(crate) enum Step {
     Bytes(Vec<u8>),
     /// Waits.
     Pause(Duration),
+    /// Waits for a message of the server, at most so long.
+    Hear(Duration),
     /// Ends our direction.
     End,
 }
@@ -79,6 +83,8 @@ pub(crate) struct Message {
     pub(crate) body: Vec<u8>,
 }
 
+type Frames = fn(bool, u8, &[u8]) -> Vec<u8>;
+
 /// A connection of messages.
 pub(crate) struct Link {
     kind: Kind,
@@ -86,7 +92,10 @@ pub(crate) struct Link {
 
 enum Kind {
     Stream(Wire, Framer),
-    WebSocket(Wire),
+    /// The wire, and how our frames are written.
+    WebSocket(Wire, Frames),
+    /// A client's request over HTTP, which is replied to once.
+    Served(Wire),
     /// Each message has a connection of its own.
     Http(Place, VecDeque<Wire>),
 }
@@ -143,7 +152,7 @@ impl Place {
                 let deadline = Instant::now() + self.dialler.timeout;
                 let reply = websocket::open(&mut wire, web, &self.headers, deadline);
                 match reply.map(|reply| reply.status) {
-                    Some(101) => Kind::WebSocket(wire),
+                    Some(101) => Kind::WebSocket(wire, websocket::frame),
                     Some(status) => {
                         return Err(io::Error::other(format!(
                             "the handshake was answered with status {status}"
@@ -162,22 +171,28 @@ impl Place {
 
     /// The bytes of a message on a stream.
     pub(crate) fn framed(&self, message: &[u8]) -> Vec<u8> {
+        framed(self.framing, message)
+    }
+
+    /// The bytes of a message on a stream, or in a WebSocket.
+    pub(crate) fn on_wire(&self, message: &[u8]) -> Vec<u8> {
         match self.framing {
-            Framing::ContentLength => {
-                let mut out = format!("Content-Length: {}\r\n\r\n", message.len()).into_bytes();
-                out.extend_from_slice(message);
-                out
-            }
-            Framing::Newline => [message, b"\n"].concat(),
-            _ => message.to_vec(),
+            Framing::Messages => websocket::frame(true, TEXT, message),
+            framing => framed(framing, message),
         }
+    }
+
+    /// The bytes of messages one behind another.
+    pub(crate) fn on_wires(&self, messages: &[Vec<u8>]) -> Vec<u8> {
+        let bytes = messages.iter().flat_map(|message| self.on_wire(message));
+        bytes.collect()
     }
 
     /// What a finding shows as sent.
     pub(crate) fn sent(&self, steps: &[Step]) -> Vec<u8> {
         let bytes = steps.iter().flat_map(|step| match step {
             Step::Message(message) => self.framed(message),
-            Step::Bytes(bytes) => bytes.clone(),
+            Step::Bytes(bytes) => self.without_secrets(bytes),
             _ => Vec::new(),
         });
         bytes.collect()
@@ -203,22 +218,16 @@ impl Place {
                 parts.push("sleep 0.5".to_owned());
             }
         }
-        let is_web = self.web().is_some();
         for message in self.hello.iter().flat_map(Hello::messages) {
-            parts.push(match is_web {
-                true => printing(&websocket::frame(true, TEXT, message.as_bytes())),
-                false => printing(&self.framed(message.as_bytes())),
-            });
+            parts.push(printing(&self.on_wire(message.as_bytes())));
             parts.push("sleep 1".to_owned());
         }
         for step in steps {
             parts.push(match step {
-                Step::Message(message) if is_web => {
-                    printing(&websocket::frame(true, TEXT, message))
-                }
-                Step::Message(message) => printing(&self.framed(message)),
-                Step::Bytes(bytes) => printing(bytes),
+                Step::Message(message) => printing(&self.on_wire(message)),
+                Step::Bytes(bytes) => printing(&self.without_secrets(bytes)),
                 Step::Pause(pause) => format!("sleep {}", pause.as_secs_f64()),
+                Step::Hear(_) => "sleep 1".to_owned(),
                 Step::End => continue,
             });
         }
@@ -255,11 +264,23 @@ impl Place {
         }
     }
 
+    /// Bytes without the secrets that stand in headers.
+    fn without_secrets(&self, bytes: &[u8]) -> Vec<u8> {
+        let secrets = self.headers.iter().filter(|(name, _)| is_secret(name));
+        secrets.fold(bytes.to_vec(), |bytes, (_, value)| {
+            let at = match value.is_empty() {
+                true => None,
+                false => http::find(&bytes, value.as_bytes()),
+            };
+            match at {
+                Some(at) => [&bytes[..at], b"$SECRET", &bytes[at + value.len()..]].concat(),
+                None => bytes,
+            }
+        })
+    }
+
     /// Headers without secrets: the shell puts them in.
-    fn shown_headers(&self) -> Vec<(String, String)> {
-        let is_secret = |name: &str| {
-            ["authorization", "cookie", "x-api-key"].contains(&&*name.to_ascii_lowercase())
-        };
+    pub(crate) fn shown_headers(&self) -> Vec<(String, String)> {
         let headers = self
             .headers
             .iter()
@@ -288,6 +309,23 @@ impl Place {
     }
 }
 
+/// The bytes of a message on a stream.
+pub(crate) fn framed(framing: Framing, message: &[u8]) -> Vec<u8> {
+    match framing {
+        Framing::ContentLength => {
+            let mut out = format!("Content-Length: {}\r\n\r\n", message.len()).into_bytes();
+            out.extend_from_slice(message);
+            out
+        }
+        Framing::Newline => [message, b"\n"].concat(),
+        _ => message.to_vec(),
+    }
+}
+
+fn is_secret(name: &str) -> bool {
+    ["authorization", "cookie", "x-api-key"].contains(&&*name.to_ascii_lowercase())
+}
+
 /// A word in which the shell replaces `$SECRET`, and nothing else.
 fn double(word: &str) -> String {
     match word.ends_with(": $SECRET") {
@@ -304,22 +342,70 @@ fn is_hello(body: &[u8]) -> bool {
 }
 
 impl Link {
+    /// A client, which speaks over this wire.
+    pub(crate) fn of_client(
+        mut wire: Wire,
+        over: Option<&Target>,
+        framing: Framing,
+    ) -> Option<Self> {
+        let kind = match over {
+            Some(Target::Http(_)) => Kind::Served(wire),
+            Some(Target::WebSocket(_)) => {
+                websocket::accept(&mut wire, Instant::now() + HANDSHAKE_MAX)?;
+                Kind::WebSocket(wire, websocket::server_frame)
+            }
+            _ => Kind::Stream(wire, Framer::new(framing, MESSAGE_MAX, HEADER_MAX)),
+        };
+        Some(Self { kind })
+    }
+
+    /// Whether there is something to read, or an end.
+    pub(crate) fn has_input(&mut self) -> bool {
+        match &mut self.kind {
+            // A blank behind a message is no message.
+            Kind::Stream(wire, _) if !wire.buffer.trim_ascii_start().is_empty() => true,
+            Kind::WebSocket(wire, _) | Kind::Served(wire) if !wire.buffer.is_empty() => true,
+            Kind::Stream(wire, _) | Kind::WebSocket(wire, _) | Kind::Served(wire) => {
+                wire.read(Instant::now()) != Got::Nothing
+            }
+            Kind::Http(..) => false,
+        }
+    }
+
+    /// The bytes of one message in pieces.
+    pub(crate) fn pieces(&self, message: &[u8]) -> Vec<Vec<u8>> {
+        let thirds = |bytes: &[u8]| {
+            let half = bytes.len() / 2;
+            [&bytes[..1], &bytes[1..half], &bytes[half..]].map(<[u8]>::to_vec)
+        };
+        match &self.kind {
+            Kind::Stream(_, framer) => {
+                let whole = framed(framer.framing(), message);
+                let mut pieces = thirds(&whole).to_vec();
+                let last = pieces.last_mut().and_then(Vec::pop);
+                pieces.extend(last.map(|byte| vec![byte]));
+                pieces
+            }
+            Kind::WebSocket(_, frame) => {
+                let [first, second, third] = thirds(message);
+                vec![
+                    frame(false, TEXT, &first),
+                    frame(false, 0, &second),
+                    frame(true, 0, &third),
+                ]
+            }
+            Kind::Served(_) | Kind::Http(..) => {
+                http::chunked_reply(thirds(message).iter().map(Vec::as_slice))
+            }
+        }
+    }
+
     /// Sends a message.
     pub(crate) fn send(&mut self, message: &[u8]) -> io::Result<()> {
         match &mut self.kind {
-            Kind::Stream(wire, framer) => {
-                let mut bytes = message.to_vec();
-                match framer.framing() {
-                    Framing::ContentLength => {
-                        bytes = format!("Content-Length: {}\r\n\r\n", message.len()).into_bytes();
-                        bytes.extend_from_slice(message);
-                    }
-                    Framing::Newline => bytes.push(b'\n'),
-                    _ => {}
-                }
-                wire.write(&bytes)
-            }
-            Kind::WebSocket(wire) => wire.write(&websocket::frame(true, TEXT, message)),
+            Kind::Stream(wire, framer) => wire.write(&framed(framer.framing(), message)),
+            Kind::WebSocket(wire, frame) => wire.write(&frame(true, TEXT, message)),
+            Kind::Served(wire) => wire.write(&http::reply(message)),
             Kind::Http(place, replies) => {
                 let mut wire = place.dialler.dial()?;
                 if let Some(web) = place.web() {
@@ -336,15 +422,20 @@ impl Link {
     pub(crate) fn step(&mut self, step: &Step) -> io::Result<()> {
         match (step, &mut self.kind) {
             (Step::Message(message), _) => self.send(message),
-            (Step::Bytes(bytes), Kind::Stream(wire, _) | Kind::WebSocket(wire)) => {
-                wire.write(bytes)
-            }
-            (Step::End, Kind::Stream(wire, _) | Kind::WebSocket(wire)) => {
+            (
+                Step::Bytes(bytes),
+                Kind::Stream(wire, _) | Kind::WebSocket(wire, _) | Kind::Served(wire),
+            ) => wire.write(bytes),
+            (Step::End, Kind::Stream(wire, _) | Kind::WebSocket(wire, _) | Kind::Served(wire)) => {
                 wire.end_output();
                 Ok(())
             }
             (Step::Pause(pause), _) => {
                 std::thread::sleep(*pause);
+                Ok(())
+            }
+            (Step::Hear(wait), _) => {
+                let _ = self.next(Instant::now() + *wait);
                 Ok(())
             }
             (_, Kind::Http(..)) => Err(io::ErrorKind::Unsupported.into()),
@@ -363,10 +454,14 @@ impl Link {
                 Err(Got::End) => return Next::Ended,
                 Err(_) => return Next::Nothing,
             },
-            Kind::WebSocket(wire) => match next_frames(wire, deadline) {
+            Kind::WebSocket(wire, frame) => match next_frames(wire, *frame, deadline) {
                 Ok(body) => (None, body),
                 Err(Got::End) => return Next::Ended,
                 Err(_) => return Next::Nothing,
+            },
+            Kind::Served(wire) => match http::read_request(wire, deadline) {
+                Some(body) => (None, body),
+                None => return Next::Ended,
             },
             Kind::Http(_, replies) => {
                 let Some(wire) = replies.front_mut() else {
@@ -425,13 +520,13 @@ fn next_framed(wire: &mut Wire, framer: &mut Framer, deadline: Instant) -> Resul
     }
 }
 
-fn next_frames(wire: &mut Wire, deadline: Instant) -> Result<Vec<u8>, Got> {
+fn next_frames(wire: &mut Wire, ours: Frames, deadline: Instant) -> Result<Vec<u8>, Got> {
     let mut message = Vec::new();
     loop {
         let frame = websocket::read_frame(wire, deadline)?;
         match frame.opcode {
             CLOSE => return Err(Got::End),
-            PING => drop(wire.write(&websocket::frame(true, PONG, &frame.payload))),
+            PING => drop(wire.write(&ours(true, PONG, &frame.payload))),
             PONG => {}
             _ => {
                 message.extend(frame.payload);

@@ -20,11 +20,7 @@ pub(crate) fn find(url: Option<&str>, there: &There) -> Result<Place, Fault> {
         (Some(_), _) => return Err(usage("a target and a command were given; one is enough")),
         (None, []) => return Err(usage("a target or a command is missing; see --help")),
     };
-    let chosen = there.framing.map(|framing| match framing {
-        Frames::Newline => Framing::Newline,
-        Frames::Lsp => Framing::ContentLength,
-        Frames::Json => Framing::Concatenated,
-    });
+    let chosen = there.framing.map(Frames::framing);
     if chosen.is_some() && framing.is_some() && chosen != framing {
         return Err(usage(
             "the target has a framing of its own; --framing is for unix: and commands",

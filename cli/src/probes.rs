@@ -107,16 +107,17 @@ fn framing(run: &mut Run<'_>, wants: &dyn Fn(&str) -> bool) {
     let (one, two) = (call("1"), call("2"));
     let (first, second) = (place.framed(one.as_bytes()), place.framed(two.as_bytes()));
     let bytes = |bytes: &[u8]| Step::Bytes(bytes.to_vec());
-    // A command must have begun to read.
-    let pause = Step::Pause(match place.is_command() {
-        true => run.pace / 2,
-        false => Duration::from_millis(50),
-    });
     if wants("frame.split") {
-        let places = [first.len() / 2, 5, first.len() - 2];
-        // A command is given a second to begin each time.
-        for &at in &places[..if place.is_command() { 1 } else { 3 }] {
-            let steps = [bytes(&first[..at]), pause.clone(), bytes(&first[at..])];
+        let pause = Step::Pause(Duration::from_millis(50));
+        for at in [first.len() / 2, 5, first.len() - 2] {
+            // A command must have begun to read.
+            let steps = [
+                bytes(&second),
+                Step::Hear(run.pace),
+                bytes(&first[..at]),
+                pause.clone(),
+                bytes(&first[at..]),
+            ];
             wants_answers(run, "frame.split", Must, &steps, &["1"]);
         }
     }

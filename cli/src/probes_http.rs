@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::bytes::{printing, quoted};
 use crate::cases::{NO_METHOD, call};
 use crate::catalogue::Level::{self, Must, Should};
 use crate::http::{self, Reply};
@@ -53,7 +54,26 @@ pub(crate) fn run(run: &mut Run<'_>, wants: &dyn Fn(&str) -> bool) {
                 &[Step::Bytes(seen.sent)],
                 &seen.received,
             );
+            if *check == "http.closed-cancels" {
+                show_gone_client(run, web);
+            }
         }
+    }
+}
+
+/// What shows a client that goes away: a program that does, and one that asks after it.
+fn show_gone_client(run: &mut Run<'_>, web: &Web) {
+    let next = Step::Message(call("1").into_bytes());
+    let headers = run.place.shown_headers();
+    let sent = http::post(web, &headers, call("1").as_bytes(), true);
+    let gone = format!(
+        "import socket, sys; s = socket.create_connection((\"{}\", {})); s.sendall(sys.stdin.buffer.read()); s.close()",
+        web.host, web.port
+    );
+    if let Some(finding) = run.findings.last_mut().filter(|_| !web.is_tls) {
+        let (sent, gone) = (printing(&sent), quoted(&gone));
+        let next = run.place.command(&[next]);
+        finding.command = format!("{sent} | python3 -c {gone}; sleep 1; {next}");
     }
 }
 
@@ -276,9 +296,12 @@ fn keep_alive(probe: &Probe<'_, '_>) -> Option<Seen> {
 
 fn closed_cancels(probe: &Probe<'_, '_>) -> Option<Seen> {
     let sent = probe.post(&[], call("1").as_bytes());
-    let mut wire = probe.run.place.dialler.dial().ok()?;
-    let _ = wire.write(&sent);
-    drop(wire);
+    // A server that is gone at once does not answer below.
+    if let Ok(mut wire) = probe.run.place.dialler.dial() {
+        let _ = wire.write(&sent);
+    }
+    // It may notice a little later that the client has gone.
+    std::thread::sleep(Duration::from_millis(100));
     probe.judged(sent, |reply| match reply {
         Some(_) => None,
         None => {

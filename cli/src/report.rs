@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use antiphon::Framing;
 use serde::{Deserialize, Serialize};
 
-use crate::bytes::shown;
+use crate::bytes::{shown, shown_whole};
 use crate::catalogue::{CHECKS, find};
 use crate::run::Finding;
+use crate::stress::Counts;
 
 /// All that a run has to tell. Its JSON has the schema of `schema/report.json`.
 #[derive(Serialize)]
@@ -25,6 +27,8 @@ pub(crate) struct Report {
     known: usize,
     /// Why the run ended early.
     stopped: Option<String>,
+    /// What `--stress` has done.
+    stress: Option<Counts>,
 }
 
 #[derive(Serialize)]
@@ -95,11 +99,16 @@ impl Baseline {
 pub(crate) struct Where {
     pub(crate) target: String,
     pub(crate) preset: String,
-    pub(crate) framing: &'static str,
+    pub(crate) framing: Framing,
 }
 
 impl Report {
-    pub(crate) fn new(there: Where, run: crate::run::Outcome, baseline: Option<&Baseline>) -> Self {
+    pub(crate) fn new(
+        there: Where,
+        run: crate::run::Outcome,
+        stress: Option<Counts>,
+        baseline: Option<&Baseline>,
+    ) -> Self {
         let mut findings: Vec<Shown> = run
             .findings
             .iter()
@@ -126,11 +135,17 @@ impl Report {
             tool: format!("antiphon {}", env!("CARGO_PKG_VERSION")),
             target: there.target,
             preset: there.preset,
-            framing: there.framing,
+            framing: match there.framing {
+                Framing::Newline => "newline",
+                Framing::ContentLength => "lsp",
+                Framing::Concatenated => "json",
+                _ => "messages",
+            },
             ran: run.ran,
             known: findings.iter().filter(|finding| finding.is_known).count(),
             findings,
             stopped: run.stopped,
+            stress,
         }
     }
 
@@ -162,10 +177,17 @@ impl Report {
             let _ = writeln!(out, "    expected  {}", finding.expected);
             let _ = writeln!(out, "    sent      {}", or_nothing(&finding.sent));
             let _ = writeln!(out, "    received  {}", or_nothing(&finding.received));
-            let _ = writeln!(out, "    command   {}\n", shown(finding.command.as_bytes()));
+            let _ = writeln!(
+                out,
+                "    command   {}\n",
+                shown_whole(finding.command.as_bytes())
+            );
         }
         if let Some(why) = &self.stopped {
             let _ = writeln!(out, "stopped: {}\n", shown(why.as_bytes()));
+        }
+        if let Some(counts) = &self.stress {
+            let _ = writeln!(out, "stress: {counts}");
         }
         let count = |level: &str| {
             self.findings
@@ -238,7 +260,7 @@ impl Report {
                 let _ = writeln!(text, "expected: {}", finding.expected);
                 let _ = writeln!(text, "sent: {}", or_nothing(&finding.sent));
                 let _ = writeln!(text, "received: {}", or_nothing(&finding.received));
-                let _ = writeln!(text, "command: {}", shown(finding.command.as_bytes()));
+                let _ = writeln!(text, "command: {}", shown_whole(finding.command.as_bytes()));
             }
             let (kind, found) = first.map_or(("", ""), |finding| (finding.level, &*finding.found));
             let _ = writeln!(

@@ -16,10 +16,10 @@ use crate::link::{Link, Next, Place, Step};
 /// The id of the request behind each case, as a finding shows it. Those that are sent have a number at the end.
 const SENTINEL_ID: &str = "\"antiphon-still-there\"";
 /// How long a second answer is waited for.
-const QUIET: Duration = Duration::from_millis(15);
+pub(crate) const QUIET: Duration = Duration::from_millis(15);
 /// The least time for a missing answer, once before a finding and once when it is confirmed.
-const PATIENCE: Duration = Duration::from_millis(300);
-const LONG_PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(300);
+pub(crate) const LONG_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A rule that a server breaks.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ pub(crate) struct Run<'a> {
     pub(crate) place: &'a Place,
     /// How long an answer is waited for, from what the first one took.
     pub(crate) pace: Duration,
-    rules: Rules,
+    pub(crate) rules: Rules,
     pub(crate) findings: Vec<Finding>,
     /// How many cases of each check ran.
     pub(crate) ran: BTreeMap<&'static str, usize>,
@@ -108,21 +108,24 @@ impl<'a> Run<'a> {
         let idle = self.idle.take().map(|(link, _)| link);
         let first = self.play(case, idle, self.pace, PATIENCE);
         if let Ok((played, link)) = first {
-            if judge(case, &played.after, self.rules).is_empty() {
+            let is_open = case.may_end && played.after.is_alive != Some(true);
+            if !is_open && judge(case, &played.after, self.rules).is_empty() {
                 if !played.after.is_ended && !self.place.is_http() {
                     self.idle = Some((link, case.clone()));
                 }
                 return None;
             }
         }
-        let (played, _) = match self.play(case, None, self.pace, LONG_PATIENCE) {
+        // On a busy machine a new process is slow.
+        let pace = (self.pace * 3).min(self.place.dialler.timeout.max(self.pace));
+        let (played, _) = match self.play(case, None, pace, LONG_PATIENCE) {
             Ok(played) => played,
             Err(error) => {
                 self.gone(case, &error);
                 return None;
             }
         };
-        if played.after.is_ended {
+        if played.after.is_ended || case.may_end && played.after.is_alive != Some(true) {
             self.see_whether_it_lives(case);
         }
         let found = judge(case, &played.after, self.rules);
@@ -155,9 +158,22 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// After a case that ended the connection, a new one must be possible.
+    /// After a case that ended the connection, a new one must be possible; after one that may end it, a request over it too.
     fn see_whether_it_lives(&mut self, case: &Case) {
-        if let Err(error) = self.place.open() {
+        let wait = self.place.dialler.timeout;
+        let lives = self.place.open().and_then(|mut link| {
+            if !case.may_end {
+                return Ok(());
+            }
+            link.send(call(SENTINEL_ID).as_bytes())?;
+            match link.next(Instant::now() + wait) {
+                Next::Message(_) => Ok(()),
+                _ => Err(io::Error::other(
+                    "a request over a new connection is not answered",
+                )),
+            }
+        });
+        if let Err(error) = lives {
             self.gone(case, &error);
         }
     }
@@ -458,13 +474,15 @@ fn is_open_ended(place: &Place) -> bool {
 pub(crate) fn applies(check: &catalogue::Check, place: &Place, preset: Preset) -> bool {
     use catalogue::On;
     let here = match check.on {
-        On::All => true,
+        On::All | On::Stress => true,
         On::Stream => place.is_stream(),
         On::Http => place.is_http(),
         On::WebSocket => !place.is_stream() && !place.is_http(),
         On::Lsp => preset == Preset::Lsp,
         On::Mcp => preset == Preset::Mcp,
+        On::Client => false,
         On::Fuzz => !is_open_ended(place),
+        On::Talk => !is_open_ended(place) && !place.is_http(),
     };
     let framing = match check.id {
         "frame.case" | "frame.no-blank" | "frame.bytes" => place.framing == Framing::ContentLength,

@@ -47,12 +47,17 @@ fn bracketed(host: &str) -> String {
 impl Target {
     /// Reads a URL. The framing is that of its scheme, if the scheme names one.
     pub(crate) fn read(url: &str) -> Result<(Self, Option<Framing>), String> {
-        let bad = |why: &str| {
-            Err(format!(
-                "{}: {why}",
-                quoted(&crate::bytes::shown(url.as_bytes()))
-            ))
-        };
+        let read = Self::read_listen(url)?;
+        match read.0 {
+            Self::Tcp { port: 0, .. } | Self::Http(Web { port: 0, .. }) => bad(url, NO_PORT),
+            Self::WebSocket(Web { port: 0, .. }) => bad(url, NO_PORT),
+            _ => Ok(read),
+        }
+    }
+
+    /// Reads a URL to listen at, where the port 0 stands for any that is free.
+    pub(crate) fn read_listen(url: &str) -> Result<(Self, Option<Framing>), String> {
+        let bad = |why| bad(url, why);
         if let Some(path) = url.strip_prefix("unix:") {
             let path = path.strip_prefix("//").unwrap_or(path);
             return match path {
@@ -105,21 +110,36 @@ impl Target {
         };
         match made {
             Some(made) => Ok(made),
-            None => bad("a host and a port are needed, as in tcp://127.0.0.1:7777"),
+            None => bad(NO_PORT),
         }
+    }
+
+    /// The host and the port, of what has them.
+    pub(crate) fn address(&self) -> Option<(&str, u16)> {
+        match self {
+            Self::Tcp { host, port } => Some((host, *port)),
+            Self::Http(web) | Self::WebSocket(web) => Some((&web.host, web.port)),
+            Self::Unix(_) | Self::Command(_) => None,
+        }
+    }
+
+    /// The URL of what listens, with this port.
+    pub(crate) fn url(&self, port: &str, framing: Framing) -> String {
+        let (scheme, path) = match (self, framing) {
+            (Self::Http(web), _) => ("http", &*web.path),
+            (Self::WebSocket(web), _) => ("ws", &*web.path),
+            (_, Framing::ContentLength) => ("tcp+lsp", ""),
+            (_, Framing::Concatenated) => ("tcp+json", ""),
+            _ => ("tcp", ""),
+        };
+        let host = self.address().map_or("", |(host, _)| host);
+        format!("{scheme}://{}:{port}{path}", bracketed(host))
     }
 
     /// The target as it is shown. A query may be a secret, so it is left out.
     pub(crate) fn name(&self, framing: Framing) -> String {
         match self {
-            Self::Tcp { host, port } => {
-                let scheme = match framing {
-                    Framing::ContentLength => "tcp+lsp",
-                    Framing::Concatenated => "tcp+json",
-                    _ => "tcp",
-                };
-                format!("{scheme}://{}:{port}", bracketed(host))
-            }
+            Self::Tcp { port, .. } => self.url(&port.to_string(), framing),
             Self::Unix(path) => format!("unix:{path}"),
             Self::Http(web) | Self::WebSocket(web) => web
                 .url
@@ -130,6 +150,13 @@ impl Target {
             Self::Command(words) => self::command(words),
         }
     }
+}
+
+const NO_PORT: &str = "a host and a port are needed, as in tcp://127.0.0.1:7777";
+
+fn bad<T>(url: &str, why: &str) -> Result<T, String> {
+    let url = quoted(&crate::bytes::shown(url.as_bytes()));
+    Err(format!("{url}: {why}"))
 }
 
 /// A command as a shell reads it.
@@ -153,7 +180,7 @@ fn split(authority: &str, default: Option<u16>) -> Option<(String, u16)> {
         },
     };
     let port = match port {
-        Some(text) => text.parse().ok().filter(|port| *port != 0)?,
+        Some(text) => text.parse().ok()?,
         None => default?,
     };
     (!host.is_empty()).then(|| (host.to_owned(), port))

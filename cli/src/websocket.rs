@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use tungstenite::handshake::derive_accept_key;
+
 use crate::http::{self, Reply};
 use crate::target::Web;
 use crate::wire::{Got, Wire};
@@ -44,23 +46,51 @@ pub(crate) fn open(
     http::read_reply(wire, deadline)
 }
 
-/// A masked frame.
+/// A frame of a client, which has a mask.
 pub(crate) fn frame(is_last: bool, opcode: u8, payload: &[u8]) -> Vec<u8> {
-    let mut out = vec![u8::from(is_last) << 7 | opcode];
-    match payload.len() {
-        n @ 0..=125 => out.push(0x80 | u8::try_from(n).unwrap_or(0)),
-        n @ 126..=0xffff => {
-            out.push(0x80 | 126);
-            out.extend(u16::try_from(n).unwrap_or(0).to_be_bytes());
-        }
-        n => {
-            out.push(0x80 | 127);
-            out.extend((n as u64).to_be_bytes());
-        }
-    }
+    let mut out = head(is_last, opcode, payload, 0x80);
     out.extend([0; 4]);
     out.extend_from_slice(payload);
     out
+}
+
+/// A frame of a server, which has none.
+pub(crate) fn server_frame(is_last: bool, opcode: u8, payload: &[u8]) -> Vec<u8> {
+    let mut out = head(is_last, opcode, payload, 0);
+    out.extend_from_slice(payload);
+    out
+}
+
+fn head(is_last: bool, opcode: u8, payload: &[u8], mask: u8) -> Vec<u8> {
+    let mut out = vec![u8::from(is_last) << 7 | opcode];
+    match payload.len() {
+        n @ 0..=125 => out.push(mask | u8::try_from(n).unwrap_or(0)),
+        n @ 126..=0xffff => {
+            out.push(mask | 126);
+            out.extend(u16::try_from(n).unwrap_or(0).to_be_bytes());
+        }
+        n => {
+            out.push(mask | 127);
+            out.extend((n as u64).to_be_bytes());
+        }
+    }
+    out
+}
+
+/// Answers a client's handshake. `None`: it is no handshake, or did not come in time.
+pub(crate) fn accept(wire: &mut Wire, deadline: Instant) -> Option<()> {
+    let head = http::read_head(wire, deadline)?;
+    let key = http::field(&head.fields, "sec-websocket-key")?;
+    let mut reply = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {}\r\n",
+        derive_accept_key(key.as_bytes())
+    );
+    // Some clients insist on a protocol that they have offered.
+    if let Some(offered) = http::field(&head.fields, "sec-websocket-protocol") {
+        let first = offered.split(',').next().unwrap_or_default().trim();
+        reply += &format!("Sec-WebSocket-Protocol: {first}\r\n");
+    }
+    wire.write((reply + "\r\n").as_bytes()).ok()
 }
 
 /// Reads one frame. `Err` says why there is none.

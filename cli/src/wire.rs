@@ -51,6 +51,8 @@ enum Kind {
 /// A command, whose pipes threads read and write.
 struct Process {
     child: Child,
+    /// Whether the end of its input ends it.
+    speaks: bool,
     into: Option<Sender<Vec<u8>>>,
     from: Receiver<Vec<u8>>,
     stderr: Arc<Mutex<Vec<u8>>>,
@@ -90,14 +92,9 @@ impl Dialler {
                     _ => Kind::Tcp(stream),
                 }
             }
-            Target::Command(words) => Kind::Child(Process::start(words)?),
+            Target::Command(words) => return Wire::start(words, true),
         };
-        Ok(Wire {
-            kind,
-            buffer: Vec::new(),
-            received: Vec::new(),
-            is_ended: false,
-        })
+        Ok(Wire::new(kind))
     }
 
     fn tcp(&self, host: &str, port: u16) -> io::Result<TcpStream> {
@@ -117,16 +114,23 @@ impl Dialler {
 }
 
 impl Process {
-    fn start(words: &[String]) -> io::Result<Self> {
+    /// Starts a command. Unless it speaks over its pipes, its output is thrown away.
+    fn start(words: &[String], speaks: bool) -> io::Result<Self> {
         let (program, arguments) = words.split_first().ok_or(io::ErrorKind::NotFound)?;
         let mut child = Command::new(program)
             .args(arguments)
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
+            .stdout(match speaks {
+                true => Stdio::piped(),
+                false => Stdio::null(),
+            })
             .stderr(Stdio::piped())
             .spawn()?;
-        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (Some(mut stdin), Some(mut stdout), Some(mut pipe)) = pipes else {
+        let (stdout, pipes) = (
+            child.stdout.take(),
+            (child.stdin.take(), child.stderr.take()),
+        );
+        let (Some(mut stdin), Some(mut pipe)) = pipes else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
         let (into, to_write) = channel::<Vec<u8>>();
@@ -143,14 +147,16 @@ impl Process {
         });
         // A command that writes without end has to wait.
         let (sender, from) = sync_channel(16);
-        thread::spawn(move || {
-            let mut piece = vec![0; PIECE];
-            while let Ok(n @ 1..) = stdout.read(&mut piece) {
-                if sender.send(piece[..n].to_vec()).is_err() {
-                    return;
+        if let Some(mut stdout) = stdout {
+            thread::spawn(move || {
+                let mut piece = vec![0; PIECE];
+                while let Ok(n @ 1..) = stdout.read(&mut piece) {
+                    if sender.send(piece[..n].to_vec()).is_err() {
+                        return;
+                    }
                 }
-            }
-        });
+            });
+        }
         let stderr = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&stderr);
         thread::spawn(move || {
@@ -163,6 +169,7 @@ impl Process {
         });
         Ok(Self {
             child,
+            speaks,
             into: Some(into),
             from,
             stderr,
@@ -175,7 +182,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.into = None;
         let deadline = Instant::now() + Duration::from_millis(100);
-        while Instant::now() < deadline {
+        while self.speaks && Instant::now() < deadline {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return;
             }
@@ -187,6 +194,36 @@ impl Drop for Process {
 }
 
 impl Wire {
+    fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            buffer: Vec::new(),
+            received: Vec::new(),
+            is_ended: false,
+        }
+    }
+
+    /// A connection that a client has made.
+    pub(crate) fn accepted(stream: TcpStream, timeout: Duration) -> io::Result<Self> {
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(timeout))?;
+        Ok(Self::new(Kind::Tcp(stream)))
+    }
+
+    /// Starts a command. Unless it speaks over its pipes, its output is thrown away.
+    pub(crate) fn start(words: &[String], speaks: bool) -> io::Result<Self> {
+        Ok(Self::new(Kind::Child(Process::start(words, speaks)?)))
+    }
+
+    /// Whether a command has ended.
+    pub(crate) fn has_exited(&mut self) -> bool {
+        match &mut self.kind {
+            Kind::Child(process) => !matches!(process.child.try_wait(), Ok(None)),
+            _ => self.is_ended,
+        }
+    }
+
     /// Writes all of it.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.kind {

@@ -37,7 +37,7 @@ import frameworks  # noqa: E402,F401
 import conform  # noqa: E402,F401
 
 # Cases that must pass; skipped ones count with --may-skip. Raise it with every case; it never sinks.
-MINIMUM = 402
+MINIMUM = 407
 
 
 def main(arguments):

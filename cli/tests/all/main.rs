@@ -77,6 +77,23 @@ fn the_messages_of_wrong_usage_are_as_written() {
             &["conform", "tcp://127.0.0.1:1", "--header", "a: b"],
             &["conform", "tcp://127.0.0.1:1", "--timeout", "soon"],
             &["conform", "http://127.0.0.1:1/", "--preset", "mcp"],
+            &["conform", "--client", "tcp://127.0.0.1:0"],
+            &["conform", "--client", "wss://127.0.0.1:0/", "--", "cat"],
+            &["conform", "--client", "unix:/a", "--", "cat"],
+            &[
+                "conform", "--client", "stdio", "--preset", "lsp", "--", "cat",
+            ],
+            &[
+                "conform",
+                "--client",
+                "tcp://127.0.0.1:0",
+                "--framing",
+                "lsp",
+                "--",
+                "cat",
+            ],
+            &["conform", "--client", "stdio", "tcp://127.0.0.1:1"],
+            &["conform", "--client", "stdio", "--fuzz", "1s", "--", "cat"],
             &[
                 "conform",
                 "http://127.0.0.1:1/",
@@ -92,6 +109,8 @@ fn what_cannot_be_reached_or_started_has_exit_code_3() {
     for words in [
         &["conform", "tcp://127.0.0.1:1"][..],
         &["conform", "--", "/no/such/program"],
+        &["conform", "--client", "stdio", "--", "/no/such/program"],
+        &["conform", "--client", "tcp://127.0.0.1:0", "--", "true"],
         &["call", "http://127.0.0.1:1/", "m"],
         &["call", "m", "--", "/no/such/program"],
     ] {

@@ -15,7 +15,9 @@ import socket
 import struct
 import sys
 import threading
+import time
 
+HUNG = threading.Event()
 FAULT = sys.argv[2] if len(sys.argv) > 2 else ""
 
 
@@ -179,6 +181,13 @@ def batch(items, raw):
 
 def serve(body):
     """The replies to a message, as bytes."""
+    if FAULT == "oversize-ends" and len(body) > 2_000_000:
+        end()
+    if FAULT == "oversize-hangs":
+        if len(body) > 2_000_000:
+            HUNG.set()
+        if HUNG.is_set():
+            threading.Event().wait()
     if FAULT == "garbage-ends" and b"\x01" in body:
         end()
     if FAULT == "depth-ends" and body.count(b"[") > 50_000:
@@ -212,6 +221,18 @@ def is_array(body):
         return False
 
 
+def under_load(lines):
+    """What a server reads of many lines at once, if it cannot bear them."""
+    if FAULT == "lost-under-load":
+        return lines[:-1]
+    if FAULT == "twice-under-load":
+        return [*lines, lines[0]]
+    # The params of two requests are exchanged.
+    one, other = (read(line) for line in lines[:2])
+    one["params"], other["params"] = other["params"], one["params"]
+    return [write(one).encode(), write(other).encode(), *lines[2:]]
+
+
 def over_lines(is_mcp):
     pending = b""
     while True:
@@ -226,8 +247,14 @@ def over_lines(is_mcp):
         if FAULT == "split-lost" and not piece.endswith(b"\n"):
             pending = b""
             continue
+        while FAULT == "half-characters-lost" and piece and piece[-1] >= 0x80:
+            piece = piece[:-1]
         *lines, pending = (pending + piece).split(b"\n")
-        for line in lines:
+        if FAULT == "second-lost" and len(lines) == 2 and b"still-there" not in piece:
+            lines = lines[:1]
+        if len(lines) > 20 and FAULT.endswith("under-load"):
+            lines = under_load(lines)
+        for line in lines[:2] if FAULT == "third-lost" else lines:
             if FAULT == "crlf-refused" and line.endswith(b"\r"):
                 os.write(1, write(error(-32700)).encode() + b"\n")
                 continue
@@ -313,6 +340,11 @@ def over_http(connection):
     def reply(status, body=b"", close=False):
         end_line = b"Connection: close\r\n" if close else b""
         connection.sendall(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n%s\r\n%s" % (status, len(body), end_line, body))
+        if FAULT == "reset-ends":
+            # A client that has gone resets the connection.
+            time.sleep(0.02)
+            if connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                end()
 
     while True:
         line, all_fields = fields(stream.until(b"\r\n\r\n"))
@@ -411,7 +443,10 @@ def listen(talk):
     print(listener.getsockname()[1], flush=True)
     while True:
         connection, _ = listener.accept()
-        threading.Thread(target=run, args=(connection,), daemon=True).start()
+        if FAULT == "one-at-a-time":
+            run(connection)
+        else:
+            threading.Thread(target=run, args=(connection,), daemon=True).start()
 
 
 if __name__ == "__main__":

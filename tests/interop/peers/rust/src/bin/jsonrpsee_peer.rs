@@ -3,6 +3,7 @@
 //! ```text
 //! jsonrpsee_peer server                   prints its port; takes http and ws
 //! jsonrpsee_peer client http|ws URL POINTS…
+//! jsonrpsee_peer loop URL                 over ws: calls on and on, and passes on what a call has brought
 //! ```
 
 use std::sync::Mutex;
@@ -37,7 +38,8 @@ async fn main() -> Result<(), Failure> {
             println!("ok");
             Ok(())
         }
-        _ => Err("usage: jsonrpsee_peer server | client http|ws URL POINTS…".into()),
+        ["loop", url] => call_on(url).await,
+        _ => Err("usage: jsonrpsee_peer server | client http|ws URL POINTS… | loop URL".into()),
     }
 }
 
@@ -48,6 +50,21 @@ async fn run(kind: &str, url: &str, points: &[&str]) -> Result<(), Failure> {
     let client = WsClientBuilder::default().build(url).await?;
     drive(&client, points).await?;
     subscribe(&client).await
+}
+
+async fn call_on(url: &str) -> Result<(), Failure> {
+    let client = WsClientBuilder::default().build(url).await?;
+    let mut brought = Value::Null;
+    loop {
+        brought = match call(&client, "next", json!([brought])).await {
+            Ok(result) => result,
+            Err(error) => {
+                eprintln!("{error:?}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                Value::Null
+            }
+        };
+    }
 }
 
 /// Params as they are, by position or by name.

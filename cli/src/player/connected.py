@@ -1,0 +1,2 @@
+wire = listener.accept()[0]
+source = sink = wire.fileno()
