@@ -125,20 +125,18 @@ impl Book {
                     ..
                 },
                 Completion::Attached { cursor, .. },
-            ) => {
-                if !self.subs.contains_key(&**subscription) {
-                    self.incarnations += 1;
-                    let new = Sub {
-                        topic: topic.to_string(),
-                        incarnation: self.incarnations,
-                        cursor: cursor.clone(),
-                        delivered: BTreeSet::new(),
-                        acked: BTreeSet::new(),
-                        confirmed: BTreeSet::new(),
-                        lost: BTreeSet::new(),
-                    };
-                    self.subs.insert(subscription.to_string(), new);
-                }
+            ) if !self.subs.contains_key(&**subscription) => {
+                self.incarnations += 1;
+                let new = Sub {
+                    topic: topic.to_string(),
+                    incarnation: self.incarnations,
+                    cursor: cursor.clone(),
+                    delivered: BTreeSet::new(),
+                    acked: BTreeSet::new(),
+                    confirmed: BTreeSet::new(),
+                    lost: BTreeSet::new(),
+                };
+                self.subs.insert(subscription.to_string(), new);
             }
             (
                 Command::Save {

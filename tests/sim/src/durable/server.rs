@@ -193,7 +193,7 @@ impl World {
             Err(error) => {
                 self.counts.add("hostile: broken params");
                 let code = error.as_error().code();
-                one.down.push_back(Down::Answer(number, Err(code.into())));
+                one.down.push_back(Down::Answer(number, Err(code)));
                 return Ok(true);
             }
         };
@@ -369,7 +369,7 @@ impl World {
             }
             Err(error) => {
                 self.check_refusal(at, to, &asked, error)?;
-                Err(error.error(ErrorProfile::Antiphon).as_error().code().into())
+                Err(error.error(ErrorProfile::Antiphon).as_error().code())
             }
         };
         let one = &mut self.clients[to.client];
