@@ -228,7 +228,7 @@ ROWS = [
              beside=[Part("100 000 open", sources.HELD, ["bytes of a call, 100000 open"], form="{:.0f}")])]),
     Row(14, "round trip in memory, 60 bytes, ns, the same", 200, 140, [
         there(framing, "01", [f"round trip {framing}"]) for framing in FRAMINGS]),
-    Row(15, "TCP echo, 1 in flight, both sides, processor time against a bare echo, on tasks", 1.20, 1.12,
+    Row(15, "TCP echo, 1 in flight, both sides, processor time against a bare echo, on tasks", 1.40, 1.20,
         echo("TCP", "one", TASKS), is_against_transport=True),
     Row(15, "the same on threads", 1.25, 1.12, echo("TCP", "one", THREADS), is_against_transport=True),
     Row(15, "a call on threads, 1 in flight, against the two channels and threads of lsp-server", 1, None, [
@@ -246,8 +246,8 @@ ROWS = [
         Part("tokio", sources.COUNTS, ["antiphon tokio TCP: crowd, writes"], form="{:.3f}")]),
     Row(17, "WebSocket echo, the crowd, against bare tungstenite, on tasks", 4, 2.5,
         crowd("WebSocket", TASKS), is_against_transport=True),
-    Row(17, "HTTP echo against bare hyper", 1.2, 1.1,
-        http("1 in flight", "one") + http("64", "many"), is_against_transport=True),
+    Row(17, "HTTP echo, 1 in flight, against bare hyper", 1.35, 1.15, http("", "one"), is_against_transport=True),
+    Row(17, "HTTP echo, 64 callers, against bare hyper", 1.3, 1.15, http("", "many"), is_against_transport=True),
     Row(17, "an event of one HTTP reply against a body of bare hyper", 1.2, None,
         [events("one at a time", "one"), events("many", "many")], is_against_transport=True),
     Row(18, "what a router, typed params and an interceptor that does nothing add to an answer by hand, ns on the machine of the limits", 120, 60, [
@@ -259,10 +259,10 @@ ROWS = [
     Row(19, "bytes of an idle connection, the core alone", 1024, 512, [
         held("before its first message", "core, fresh"), held("has answered", "core, has answered"),
         held("has called", "core, has called")]),
-    Row(19, "the same with an adapter over TCP, without the stacks of threads", 6 * 1024, 4 * 1024, [
+    Row(19, "the same with an adapter over TCP, without the stacks of threads", 4608, 3584, [
         held(f"{adapter} {side}", f"{adapter} TCP, {side}")
         for adapter in ("blocking", "tokio", "smol") for side in ("server", "client")]),
-    Row(19, "the same over WebSocket", None, None, [held(f"tokio {side}", f"tokio WebSocket, {side}") for side in ("server", "client")]),
+    Row(19, "the same over WebSocket", 6 * 1024, None, [held(f"tokio {side}", f"tokio WebSocket, {side}") for side in ("server", "client")]),
     Row(20, "bytes of flash of the least echo peer for thumbv7em", 18_000, 15_000, [
         Part("", sources.FLASH, ["least"], form="{:.0f}", beside=[
             Part("with all that a configuration can say", sources.FLASH, ["antiphon"], form="{:.0f}"),
@@ -285,6 +285,10 @@ ROWS = [
         picked("tonic"), picked("tarpc JSON"), picked("async-lsp TCP"), picked("karyon_jsonrpc TCP"),
         picked("jsonrpsee WebSocket", "WebSocket")]),
     Row(24, "the same against one that is not made of text", None, 1, [picked("tarpc bincode")]),
+    Row(26, "writing a float, instructions", 250, 160, [Part("", sources.COUNT, ["write a float"], form="{:.0f}")]),
+    Row(26, "writing an error with Content-Length, against a struct of serde", 0.5, 0.4, [
+        ratio("", sources.TIME, "encode error ContentLength", "encode error by serde_json",
+              beside=[ratio("instructions", sources.COUNT, "encode error ContentLength", "encode error by serde_json")])]),
     SETUP,
     Row(16, "the bare echo over TCP on threads itself, µs a call", None, None, [
         bare("1 in flight", "one", 13.71), bare("64", "many", 0.23), bare("batches", "batch", 0.15)]),

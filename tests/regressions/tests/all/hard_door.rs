@@ -316,12 +316,13 @@ fn slow_heads_bodies_and_readers_held_their_connections() {
             for _ in 0..4 {
                 scope.spawn(move || {
                     // Its answer is larger than the sockets hold, and it reads none of it.
-                    let mut stream = connect(readers);
                     let call = CALL.replace(
                         "\"id\"",
                         &format!("\"params\":[\"{}\"],\"id\"", "x".repeat(16 << 20)),
                     );
                     let request = post(&format!("Content-Length: {}\r\n", call.len()), &call);
+                    // Connected last, for the first byte is due soon.
+                    let mut stream = connect(readers);
                     stream.write_all(request.as_bytes()).expect("sent");
                     let begun = Instant::now();
                     let closed = |stream: &TcpStream| {

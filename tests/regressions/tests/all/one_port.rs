@@ -97,7 +97,7 @@ fn result(value: &str) -> String {
 }
 
 /// One connection, over which everything is asked for.
-fn use_one_connection(server: &Served, stream: &mut (impl Read + Write)) {
+fn use_one_connection(on: On, server: &Served, stream: &mut (impl Read + Write)) {
     let (status, _, body) = asked(stream, &post(TOKEN, &call("who")));
     assert_eq!((status, body), (200, result(r#"["Ada"]"#)));
     let (status, _, body) = asked(stream, &get("/health", "localhost"));
@@ -105,7 +105,9 @@ fn use_one_connection(server: &Served, stream: &mut (impl Read + Write)) {
     let (status, head, body) = asked(stream, &get("/metrics?x", "127.0.0.1"));
     assert_eq!((status, &*body), (200, "up 1\n"));
     assert!(head.contains("content-type: text/plain; version=0.0.4\r\n"));
-    let (made, ran) = (server.made(), server.ran());
+    // On threads each of the pool makes a service when it has something to do, if only with the end of the first exchange.
+    let made = || (on != On::Threads).then(|| server.made());
+    let before = (made(), server.ran());
     // What is refused runs nothing, and the connection goes on.
     let (status, head, _) = asked(stream, &upgrade(""));
     assert_eq!(status, 401);
@@ -129,7 +131,7 @@ fn use_one_connection(server: &Served, stream: &mut (impl Read + Write)) {
     assert_eq!(status, 426);
     let (status, _, _) = asked(stream, &post("", &call("who")));
     assert_eq!(status, 401);
-    assert_eq!((server.made(), server.ran()), (made, ran));
+    assert_eq!((made(), server.ran()), before);
 }
 
 fn use_websocket(stream: &mut (impl Read + Write)) {
@@ -161,7 +163,7 @@ fn posts_pages_and_a_websocket_go_over_one_connection_that_is_kept_alive() {
     for on in EVERYWHERE {
         let server = Served::start(on, Listener::Web(Box::new(one_port().check(check))));
         let mut stream = connect(&server);
-        use_one_connection(&server, &mut stream);
+        use_one_connection(on, &server, &mut stream);
         // The next request may come together with the last.
         let twice = post(TOKEN, &call("who")).repeat(2);
         assert_eq!(asked(&mut stream, &twice).0, 200, "{on:?}");
@@ -179,7 +181,7 @@ fn a_unix_socket_serves_posts_pages_and_a_websocket_too() {
         let server = Served::start(on, Listener::UnixWeb(Box::new(one_port().check(check))));
         let mut stream = UnixStream::connect(server.path()).expect("it listens");
         stream.set_read_timeout(Some(LONG)).expect("a timeout");
-        use_one_connection(&server, &mut stream);
+        use_one_connection(on, &server, &mut stream);
         use_websocket(&mut stream);
     }
 }
