@@ -12,7 +12,6 @@
 
 use alloc::borrow::Cow;
 use core::any::type_name;
-use core::fmt;
 use core::marker::PhantomData;
 
 use serde::de::value::{BorrowedStrDeserializer, StrDeserializer};
@@ -22,49 +21,11 @@ use serde::de::{
 use serde::{Deserialize, forward_to_deserialize_any};
 
 use super::decimal::{Decimal, whole_number};
+use super::fault::Fault;
 use super::reserved::RAW_VALUE_TOKEN;
 use super::string::JsonString;
 use super::text::Json;
 use super::walk::{skip_separators, string_end, value_end};
-
-/// The errors of a reader.
-pub(crate) trait Fault: Error + From<serde_json::Error> {
-    /// Whether it says what did not fit. Then serde_json reads all that is no array or object, because it
-    /// writes that text.
-    const HAS_TEXT: bool;
-}
-
-impl Fault for serde_json::Error {
-    const HAS_TEXT: bool = true;
-}
-
-/// A value does not have the form that a type needs. It says no more.
-#[derive(Debug)]
-pub(crate) struct Misfit;
-
-impl Fault for Misfit {
-    const HAS_TEXT: bool = false;
-}
-
-impl Error for Misfit {
-    fn custom<T: fmt::Display>(_: T) -> Self {
-        Self
-    }
-}
-
-impl From<serde_json::Error> for Misfit {
-    fn from(_: serde_json::Error) -> Self {
-        Self
-    }
-}
-
-impl core::error::Error for Misfit {}
-
-impl fmt::Display for Misfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value does not fit")
-    }
-}
 
 /// Whether a text has a whole number in a spelling that serde_json reads as a float.
 #[cold]
@@ -103,6 +64,11 @@ impl<'de, E: Fault> ByValue<'de, E> {
             pos: 0,
             error: PhantomData,
         }
+    }
+
+    /// How many bytes have been read.
+    pub(crate) fn offset(&self) -> u32 {
+        self.pos.try_into().unwrap_or(u32::MAX)
     }
 
     /// Returns the first byte of the next value, or the bracket that ends the array or object.

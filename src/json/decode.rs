@@ -13,7 +13,8 @@ use alloc::format;
 use core::fmt;
 use core::marker::PhantomData;
 
-use super::by_value::{ByValue, Misfit, has_whole_float};
+use super::by_value::{ByValue, has_whole_float};
+use super::fault::Misfit;
 use super::mismatch;
 use super::reserved::is_reserved;
 use super::string::JsonString;
@@ -100,8 +101,12 @@ pub(crate) fn decode_seed<'a, S: serde::de::DeserializeSeed<'a>>(
         return Err(DecodeError::about(DecodeErrorKind::ReservedKey, ""));
     }
     if SMALL {
-        let read = seed.deserialize(&mut ByValue::of(json));
-        return read.map_err(|Misfit| DecodeError::about(DecodeErrorKind::Mismatch, ""));
+        let mut text = ByValue::of(json);
+        let read = seed.deserialize(&mut text);
+        return read.map_err(|Misfit| DecodeError {
+            offset: text.offset(),
+            ..DecodeError::about(DecodeErrorKind::Mismatch, "")
+        });
     }
     // The text is exactly one value, so no text follows it.
     if !by_value {
@@ -152,13 +157,23 @@ fn is_followed_by_colon(text: &[u8], end: usize) -> bool {
 ///
 /// `Display` is safe to send to a peer: it names no types or fields of the program.
 /// [`detail`](Self::detail), and debug output, which includes the detail, are for local logs.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct DecodeError {
     kind: DecodeErrorKind,
     detail: Box<str>,
+    /// `u32::MAX` if it is not known.
+    offset: u32,
 }
 
 impl DecodeError {
+    fn new(kind: DecodeErrorKind, detail: Box<str>) -> Self {
+        Self {
+            kind,
+            detail,
+            offset: u32::MAX,
+        }
+    }
+
     /// Makes an error about a parameter; `parameter` is empty if it has no name, or if the error is
     /// not about one.
     #[cold]
@@ -167,16 +182,14 @@ impl DecodeError {
             "" => Box::default(),
             name => format!("`{name}`").into_boxed_str(),
         };
-        Self { kind, detail }
+        Self::new(kind, detail)
     }
 
     /// Makes an error from serde_json's.
     #[cold]
     fn mismatch(error: &serde_json::Error) -> Self {
-        Self {
-            kind: DecodeErrorKind::Mismatch,
-            detail: mismatch::describe(error).into_boxed_str(),
-        }
+        let detail = mismatch::describe(error).into_boxed_str();
+        Self::new(DecodeErrorKind::Mismatch, detail)
     }
 
     /// Makes an error from serde_json's about a part of the value, without its position, which counts
@@ -185,20 +198,15 @@ impl DecodeError {
     fn part(error: &serde_json::Error) -> Self {
         let detail = mismatch::describe(error);
         let end = detail.find(" at line ").unwrap_or(detail.len());
-        Self {
-            kind: DecodeErrorKind::Mismatch,
-            detail: detail.get(..end).unwrap_or_default().into(),
-        }
+        let detail = detail.get(..end).unwrap_or_default().into();
+        Self::new(DecodeErrorKind::Mismatch, detail)
     }
 
     /// Makes an error from serde's message about the fields of a struct.
     #[cold]
     pub(crate) fn of_fields(message: &str) -> Self {
         let detail = mismatch::without_value(message).unwrap_or_default();
-        Self {
-            kind: DecodeErrorKind::Mismatch,
-            detail: detail.into_boxed_str(),
-        }
+        Self::new(DecodeErrorKind::Mismatch, detail.into_boxed_str())
     }
 
     /// Sets the name of the parameter that the error is about.
@@ -222,6 +230,16 @@ impl DecodeError {
     pub fn detail(&self) -> &str {
         &self.detail
     }
+
+    /// Where the reader stood when a part did not fit: how many bytes of the value it had read, that part often
+    /// included. Only known where flash is scarce, in place of a [`detail`](Self::detail).
+    #[must_use]
+    pub fn offset(&self) -> Option<u32> {
+        match self.offset {
+            u32::MAX => None,
+            offset => Some(offset),
+        }
+    }
 }
 
 impl fmt::Display for DecodeError {
@@ -234,6 +252,18 @@ impl fmt::Display for DecodeError {
             DecodeErrorKind::Unknown => "a parameter of this name is not known",
             DecodeErrorKind::Repeated => "a parameter is given twice",
         })
+    }
+}
+
+impl fmt::Debug for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("DecodeError");
+        shown.field("kind", &self.kind);
+        shown.field("detail", &self.detail);
+        if let Some(offset) = self.offset() {
+            shown.field("offset", &offset);
+        }
+        shown.finish()
     }
 }
 

@@ -38,6 +38,7 @@ mod decode;
 mod embed;
 mod encode;
 mod envelope;
+mod fault;
 mod flags;
 mod grid;
 mod judge;

@@ -11,7 +11,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::json::by_value::{ByValue, Misfit};
+use crate::json::by_value::ByValue;
+use crate::json::fault::Misfit;
 use crate::json::{Json, has_whole_float};
 
 #[derive(Debug, PartialEq, PartialOrd, Eq, Ord, Deserialize)]
@@ -335,5 +336,20 @@ proptest! {
     #[test]
     fn texts_of_any_shape_are_read_as_serde_json_reads_them(text in texts()) {
         all_read_alike(&text);
+    }
+}
+
+// USE-49
+#[test]
+fn the_reader_knows_where_a_value_did_not_fit() {
+    for (text, offset) in [
+        (r#"{"b":"x", "a":300}"#, 17),
+        (r#"{"c":1}"#, 4),
+        ("[1]", 2),
+        ("true", 0),
+    ] {
+        let mut reader = ByValue::<Misfit>::of(Json::parse_str(text).unwrap());
+        Plain::deserialize(&mut reader).unwrap_err();
+        assert_eq!(reader.offset(), offset, "{text}");
     }
 }
