@@ -31,7 +31,7 @@ use crate::server::{End, Ending};
 
 /// The body of an answer of a web endpoint: one JSON text, or a stream of server-sent events. A stream runs the
 /// handlers of its request while it is polled. Dropping it cancels them, or lets them go on, as
-/// [`WebRules::on_close`] says.
+/// [`WebRules::on_close`](antiphon::http::WebRules::on_close) says.
 pub struct WebBody(Content);
 
 enum Content {
