@@ -95,6 +95,21 @@ impl Commands {
         Some(open)
     }
 
+    /// Ends an attach to this subscription that was given out before a command.
+    pub(super) fn finish_attach(
+        &mut self,
+        name: &Arc<str>,
+        before: CommandId,
+    ) -> Option<(CommandId, Open)> {
+        let is_own = |open: &Open| match &open.command {
+            Command::Attach { subscription, .. } => subscription == name,
+            _ => false,
+        };
+        let mut open = self.open.range(..before);
+        let id = *open.find(|(_, open)| is_own(open))?.0;
+        Some((id, self.finish(id)?))
+    }
+
     /// Ends a command whose time is over. Of so many appends their late completions are still of interest.
     pub(super) fn expire(&mut self, now: Instant, max_overdue: usize) -> Option<(CommandId, Open)> {
         self.deadline().filter(|deadline| *deadline <= now)?;

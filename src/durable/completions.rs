@@ -12,7 +12,7 @@ use super::clock::Timer;
 use super::commands::{Open, Waiter};
 use super::events::{Detached, DurableEvent, Published};
 use super::log::TopicLog;
-use super::machine::DurableTopics;
+use super::machine::{Attaching, DurableTopics};
 use super::store::{Command, CommandId, Completion, Cursor, Log, MAX_SEQUENCE, Record, StoreError};
 use super::subscription::{Life, Subscription};
 use super::window::Window;
@@ -85,7 +85,7 @@ impl<R> DurableTopics<R> {
                 fence,
             } => {
                 let result = done(result, Completion::Deleted);
-                self.deleted(subscription, *fence, &waiters, result);
+                self.deleted(id, (subscription, *fence), &waiters, result);
                 let result = match result {
                     Err(StoreError::Unknown) => Ok(0),
                     other => other.map(|()| 1),
@@ -156,7 +156,8 @@ impl<R> DurableTopics<R> {
         let max_age = self.retention(topic).max_age_seconds;
         let log = self.topic(topic);
         if last > log.log.last {
-            log.has_unknown |= bytes == 0 || last > log.log.last + 1;
+            // A look at the oldest that is on its way may not know this message: what it says of bytes is lost then.
+            log.has_unknown |= bytes == 0 || last > log.log.last + 1 || log.is_busy;
             log.log.bytes = log.log.bytes.saturating_add(bytes);
             log.log.last = last;
         }
@@ -246,9 +247,20 @@ impl<R> DurableTopics<R> {
         result: Result<Completion, StoreError>,
     ) -> Result<u64, DurableError> {
         let by = self.requests.connection(request).unwrap_or_default();
-        let (last, by_hub) = self.attaching.get(name).copied().unwrap_or_default();
-        if last == by {
-            self.attaching.remove(name);
+        let fence = match &result {
+            Ok(Completion::Attached { fence, .. }) => *fence,
+            _ => 0,
+        };
+        let open = self.attaching.remove(name).unwrap_or_default();
+        let highest = open.fence;
+        if open.count > 1 {
+            let (count, fence) = (open.count - 1, fence.max(highest));
+            let left = Attaching {
+                count,
+                fence,
+                ..open
+            };
+            self.attaching.insert(name.clone(), left);
         }
         let conn = self
             .connections
@@ -264,7 +276,7 @@ impl<R> DurableTopics<R> {
             return Err(StoreError::Failed.into());
         };
         let held = self.subscriptions.get(name);
-        if by_hub > fence || held.is_some_and(|held| held.fence >= fence) {
+        if highest > fence || held.is_some_and(|held| held.fence >= fence) {
             // Another connection or another hub has attached later, and was answered before.
             return Err(DurableError::NotAttached);
         }
@@ -317,19 +329,24 @@ impl<R> DurableTopics<R> {
 
     fn deleted(
         &mut self,
-        name: &Arc<str>,
-        fence: u64,
+        id: CommandId,
+        (name, fence): (&Arc<str>, u64),
         waiters: &[Waiter],
         result: Result<(), StoreError>,
     ) {
+        let is_gone = matches!(result, Ok(()) | Err(StoreError::Unknown));
+        // The store has done what it was asked before, so what attached then is gone, too.
+        let before = is_gone.then_some(id);
+        while let Some((id, open)) = before.and_then(|id| self.commands.finish_attach(name, id)) {
+            self.complete(id, open, Err(StoreError::Unknown));
+        }
+        let (request, _) = waiters.first().copied().unwrap_or_default();
         let own = self.subscriptions.get_mut(name);
-        let Some(own) = own.filter(|own| own.fence == fence) else {
+        let was_attaching = |own: &Subscription| is_gone && fence == 0 && own.request < request;
+        let Some(own) = own.filter(|own| own.fence == fence || was_attaching(own)) else {
             return;
         };
-        let by = waiters
-            .first()
-            .and_then(|(request, _)| self.requests.connection(*request));
-        let by_other = by != Some(own.connection);
+        let by_other = self.requests.connection(request) != Some(own.connection);
         match result {
             Ok(()) | Err(StoreError::Unknown) => {
                 self.end(name, by_other.then_some(Detached::Deleted));
@@ -361,7 +378,7 @@ impl<R> DurableTopics<R> {
         {
             // All or none: those that have begun are left again.
             let own = self.subscriptions.get(&entry.subscription);
-            if own.is_some_and(|own| own.life == Life::Opening(waiter.0)) {
+            if own.is_some_and(|own| own.is_opened_by(waiter.0)) {
                 self.end(&entry.subscription, None);
             }
         }

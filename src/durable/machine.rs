@@ -37,9 +37,8 @@ pub struct DurableTopics<R> {
     pub(super) connections: BTreeMap<u64, Conn>,
     /// Those to which a connection is attached.
     pub(super) subscriptions: BTreeMap<Arc<str>, Subscription>,
-    /// The connections that attach to subscriptions now, the last of each, and the highest fence that another hub has
-    /// got meanwhile.
-    pub(super) attaching: BTreeMap<Arc<str>, (u64, u64)>,
+    /// Those to which connections attach now.
+    pub(super) attaching: BTreeMap<Arc<str>, Attaching>,
     pub(super) topics: BTreeMap<Arc<str>, TopicLog>,
     retentions: BTreeMap<Arc<str>, Retention>,
     pub(super) commands: Commands,
@@ -50,6 +49,16 @@ pub struct DurableTopics<R> {
     pub(super) is_failing: bool,
     /// The connections that are to be woken.
     ready: BTreeSet<u64>,
+}
+
+/// The open attaches to a subscription.
+#[derive(Debug, Default)]
+pub(super) struct Attaching {
+    pub(super) count: usize,
+    /// The connection of the last.
+    pub(super) by: u64,
+    /// The highest fence that others have got meanwhile, also by another hub.
+    pub(super) fence: u64,
 }
 
 #[derive(Debug, Default)]
@@ -193,7 +202,7 @@ impl<R> DurableTopics<R> {
         let names = conn.into_iter().flat_map(|conn| &conn.subscriptions);
         let is_opened = |name: &&Arc<str>| {
             let own = self.subscriptions.get(*name);
-            own.is_some_and(|own| own.life == Life::Opening(opening.request))
+            own.is_some_and(|own| own.is_opened_by(opening.request))
         };
         names.filter(is_opened).cloned().collect()
     }
@@ -325,8 +334,8 @@ impl<R> DurableTopics<R> {
         if let Some((name, _)) = own.filter(|(_, own)| own.fence < fence) {
             self.end(&name.clone(), Some(Detached::TakenOver));
         }
-        if let Some((_, other)) = self.attaching.get_mut(subscription) {
-            *other = fence.max(*other);
+        if let Some(open) = self.attaching.get_mut(subscription) {
+            open.fence = fence.max(open.fence);
         }
     }
 
@@ -374,7 +383,7 @@ impl<R> DurableTopics<R> {
                 return Err(DurableError::OtherTopic);
             }
             let by = own.map(|own| own.connection);
-            let attaching = self.attaching.get(&entry.subscription).map(|(by, _)| *by);
+            let attaching = self.attaching.get(&entry.subscription).map(|open| open.by);
             let mut others = by.into_iter().chain(attaching);
             if rejects && others.any(|other| other != connection) {
                 return Err(DurableError::InUse);
@@ -410,8 +419,9 @@ impl<R> DurableTopics<R> {
             takes_over: self.settings.second_consumer == SecondConsumer::TakeOver,
         };
         self.submit(command, [waiter].into(), None);
-        let attaching = self.attaching.entry(entry.subscription.clone());
-        attaching.or_default().0 = connection;
+        let open = self.attaching.entry(entry.subscription.clone());
+        let open = open.or_default();
+        (open.by, open.count) = (connection, open.count + 1);
         if let Some(conn) = self.connections.get_mut(&connection) {
             conn.attaching += 1;
         }

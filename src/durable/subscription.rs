@@ -26,6 +26,8 @@ pub(super) const MAX_RECORDS: usize = 64;
 pub(super) struct Subscription {
     pub(super) topic: Arc<str>,
     pub(super) connection: u64,
+    /// The request that has attached it.
+    pub(super) request: u64,
     pub(super) fence: u64,
     pub(super) life: Life,
     pub(super) window: Window,
@@ -50,8 +52,8 @@ pub(super) struct Subscription {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
-    /// Attached by this request, whose answer is not sent.
-    Opening(u64),
+    /// Attached by a request whose answer is not sent.
+    Opening,
     Open,
     Deleting,
 }
@@ -62,8 +64,9 @@ impl Subscription {
         Self {
             topic,
             connection,
+            request,
             fence,
-            life: Life::Opening(request),
+            life: Life::Opening,
             window,
             ready: VecDeque::new(),
             ready_bytes: 0,
@@ -77,6 +80,11 @@ impl Subscription {
             waiters: Vec::new(),
             timer: None,
         }
+    }
+
+    /// Whether it waits for the answer to this request.
+    pub(super) fn is_opened_by(&self, request: u64) -> bool {
+        self.life == Life::Opening && self.request == request
     }
 
     /// The next message to read, if one is to be read now.

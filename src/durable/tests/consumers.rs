@@ -1,5 +1,7 @@
 //! One consumer at a time: takeover, refusal, disconnects and the end of a subscription.
 
+use alloc::vec::Vec;
+
 use super::{Hub, NOT_ATTACHED};
 use crate::durable::{DurableEvent, SecondConsumer, StoreError};
 
@@ -214,6 +216,75 @@ fn unsubscribing_deletes_the_position() {
     assert_eq!(hub.call(3, call), r#"{"unsubscribed":true}"#);
     assert_eq!(hub.events(), ["a of 2: Deleted"]);
     assert_eq!(hub.topics.subscriptions(), 0);
+}
+
+// PER-14
+#[test]
+fn what_attaches_while_it_is_deleted_ends_with_it() {
+    let deleted = r#"{"unsubscribed":true}"#;
+    for (by, attached_first) in [(1, true), (1, false), (2, true), (2, false)] {
+        let mut hub = Hub::new();
+        let subscribe = r#"subscribe.persistent ["a","t"]"#;
+        let first = hub.ask(1, subscribe).unwrap();
+        let asked = hub.ask(by, r#"unsubscribe.persistent ["a"]"#).unwrap();
+        let [attach, delete] = [hub.hold(), hub.hold()];
+        if attached_first {
+            hub.topics.handle_completion(attach.0, attach.1);
+            assert_eq!(hub.answers()[0].0, first);
+            hub.topics.handle_completion(delete.0, delete.1);
+            assert_eq!(hub.answers(), [(asked, deleted.into())]);
+            let told = ["a of 1: Deleted"].into_iter().filter(|_| by == 2);
+            assert_eq!(hub.events(), told.collect::<Vec<_>>());
+        } else {
+            hub.topics.handle_completion(delete.0, delete.1);
+            let answers = [(first, NOT_ATTACHED.into()), (asked, deleted.into())];
+            assert_eq!(hub.answers(), answers);
+            hub.topics.handle_completion(attach.0, attach.1);
+            assert_eq!((hub.answers(), hub.events()), ([].into(), [].into()));
+        }
+        assert!(!hub.topics.holds("a"), "{by} {attached_first}");
+        hub.publish_all(1);
+        assert_eq!(hub.drain(1), "", "{by} {attached_first}");
+        // One that attaches after it is a new one, whatever is told first.
+        hub.ask(by, r#"unsubscribe.persistent ["a"]"#).unwrap();
+        hub.ask(1, subscribe).unwrap();
+        let [delete, attach] = [hub.hold(), hub.hold()];
+        hub.topics.handle_completion(attach.0, attach.1);
+        hub.topics.handle_completion(delete.0, delete.1);
+        assert_eq!(hub.answers().len(), 2);
+        hub.publish_all(1);
+        assert_eq!(hub.drain(1), "2", "{by} {attached_first}");
+    }
+}
+
+// PER-12
+#[test]
+fn a_takeover_counts_until_the_last_attach_is_told() {
+    // Of two attaches of one connection, the first is told, and then another hub has the subscription.
+    let mut hub = Hub::new();
+    let subscribe = r#"subscribe.persistent ["a","t"]"#;
+    hub.ask(1, subscribe).unwrap();
+    let asked = hub.ask(1, subscribe).unwrap();
+    let [first, second] = [hub.hold(), hub.hold()];
+    hub.topics.handle_completion(first.0, first.1);
+    assert_eq!(hub.answers().len(), 1);
+    hub.topics.handle_takeover("a", 3);
+    assert_eq!(hub.events(), ["a of 1: TakenOver"]);
+    assert!(hub.topics.holds("a"));
+    hub.topics.handle_completion(second.0, second.1);
+    assert_eq!(hub.answers(), [(asked, NOT_ATTACHED.into())]);
+    assert!(!hub.topics.holds("a"));
+    // The later of two has come and gone when the earlier is told: it is no longer the owner.
+    let mut hub = Hub::new();
+    let asked = hub.ask(1, subscribe).unwrap();
+    hub.ask(2, subscribe).unwrap();
+    let [first, second] = [hub.hold(), hub.hold()];
+    hub.topics.handle_completion(second.0, second.1);
+    assert_eq!(hub.answers().len(), 1);
+    hub.topics.remove_connection(2);
+    hub.topics.handle_completion(first.0, first.1);
+    assert_eq!(hub.answers(), [(asked, NOT_ATTACHED.into())]);
+    assert!(!hub.topics.holds("a"));
 }
 
 // PER-14

@@ -520,7 +520,9 @@ fn bytes_that_were_not_counted_are_read() {
         hub.publish();
         let [first, second] = [hub.hold(), hub.hold()];
         if told_by_another {
-            hub.topics.handle_grown(&topic(), 3);
+            for last in [2, 3] {
+                hub.topics.handle_grown(&topic(), last);
+            }
         } else {
             hub.topics.handle_completion(second.0, second.1);
             hub.topics.handle_completion(first.0, first.1);
@@ -531,4 +533,30 @@ fn bytes_that_were_not_counted_are_read() {
         hub.run();
         assert_eq!(log(&mut hub), (2, 4), "{told_by_another}");
     }
+}
+
+// PER-13
+#[test]
+fn a_message_that_comes_while_the_oldest_are_read_makes_them_read_again() {
+    let mut hub = Hub::with(|settings| {
+        settings.retention = retention(|keep| keep.max_bytes = Some(34));
+    });
+    hub.publish_all(1);
+    hub.publish();
+    hub.publish();
+    let [first, second] = [hub.hold(), hub.hold()];
+    hub.topics.handle_completion(second.0, second.1);
+    hub.topics.handle_completion(first.0, first.1);
+    // The bytes of three are read, and those of a fourth are told before that.
+    let read = hub.hold();
+    hub.publish();
+    let fourth = hub.hold();
+    hub.topics.handle_completion(fourth.0, fourth.1);
+    hub.topics.handle_completion(read.0, read.1);
+    hub.run();
+    assert_eq!(log(&mut hub), (2, 4));
+    assert_eq!(
+        (hub.topics.commands_open(), hub.topics.poll_timeout()),
+        (0, None)
+    );
 }

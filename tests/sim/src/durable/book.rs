@@ -1,5 +1,6 @@
 //! The oracle: what is stored, acknowledged and removed. It learns that from what the store commits, and from what hubs and
-//! consumers say to each other; the machine is not asked.
+//! consumers say to each other; `owners` says which connections are attached. The machine is not asked. Only the store asks
+//! it, before it takes a subscription from a hub, whether that one holds it: every store does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -125,18 +126,22 @@ impl Book {
                     ..
                 },
                 Completion::Attached { cursor, .. },
-            ) if !self.subs.contains_key(&**subscription) => {
-                self.incarnations += 1;
-                let new = Sub {
-                    topic: topic.to_string(),
-                    incarnation: self.incarnations,
-                    cursor: cursor.clone(),
-                    delivered: BTreeSet::new(),
-                    acked: BTreeSet::new(),
-                    confirmed: BTreeSet::new(),
-                    lost: BTreeSet::new(),
-                };
-                self.subs.insert(subscription.to_string(), new);
+            ) => {
+                let incarnations = &mut self.incarnations;
+                self.subs
+                    .entry(subscription.to_string())
+                    .or_insert_with(|| {
+                        *incarnations += 1;
+                        Sub {
+                            topic: topic.to_string(),
+                            incarnation: *incarnations,
+                            cursor: cursor.clone(),
+                            delivered: BTreeSet::new(),
+                            acked: BTreeSet::new(),
+                            confirmed: BTreeSet::new(),
+                            lost: BTreeSet::new(),
+                        }
+                    });
             }
             (
                 Command::Save {
@@ -205,10 +210,6 @@ impl Book {
         Check::StoredFirst.that(is_stored, || {
             format!("{topic} {sequence}, stored {stored:?}")
         })?;
-        if !self.subs.contains_key(name) {
-            // It was deleted while its hub was attaching to it: the hub learns that from the next acknowledgement.
-            return Ok((false, false));
-        }
         let is_holder = self.is_holder(name, hub, conn);
         Check::OneConsumer.that(is_holder, || {
             let holder = self
@@ -218,6 +219,7 @@ impl Book {
             format!("{name} {sequence} to {conn} of hub {hub}, not to {holder:?}")
         })?;
         let Some((holder, sub, log)) = self.held(name) else {
+            // It is deleted, and its hub does not know yet.
             return Ok((false, false));
         };
         Check::RepeatsRight.that(!sub.confirmed.contains(&sequence), || {

@@ -3,14 +3,15 @@
 //!
 //! `store` commits what hubs ask for in groups, fails and crashes. `server` is a simple shell around the machine of a hub,
 //! `client` a program around the reader, with a link between them. `world` has the steps, `healing` the liveness phase.
-//! `book` is the oracle: what is stored, acknowledged and removed, from the commits alone. `checks` names what it checks,
-//! `counts` says what has occurred, and `plant` has faults that it has to find.
+//! `book` and `owners` are the oracle: what is stored, acknowledged and removed, and who is attached. `checks` names what
+//! it checks, `counts` says what has occurred, and `plant` has faults that it has to find.
 
 mod book;
 mod checks;
 mod client;
 mod counts;
 mod healing;
+mod owners;
 mod plant;
 mod server;
 mod settings;

@@ -13,6 +13,7 @@ use antiphon::{ErrorProfile, Instant, Json};
 use super::book::Holder;
 use super::checks::{Broken, Check, Checked};
 use super::client::{Down, Up};
+use super::owners::{Open, Owner};
 use super::plant::Plant;
 use super::settings::{Settings, TOPICS};
 use super::store::Job;
@@ -22,19 +23,21 @@ use super::world::World;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket {
     client: usize,
-    conn: u64,
+    pub(super) conn: u64,
     number: u64,
 }
 
 /// What a request is about.
 #[derive(Debug)]
-struct Asked {
+pub(super) struct Asked {
     method: DurableMethod,
     names: Vec<String>,
     sequences: Vec<u64>,
     /// Which of those of its name each subscription was that the connection held then, and by which attachment.
     held: Vec<Option<(u64, u64)>>,
     topics: Vec<String>,
+    /// The subscriptions that it was attached to, also those that it has lost since.
+    pub(super) attached: Vec<String>,
 }
 
 /// A publication whose outcome is not known.
@@ -49,12 +52,14 @@ pub(super) struct Hub {
     pub(super) topics: DurableTopics<Ticket>,
     /// How often it was started.
     pub(super) life: u64,
-    /// Which of those of its name each subscription is that was attached last.
-    pub(super) attached: BTreeMap<String, u64>,
+    /// Who is attached, the highest fence that is known, and what may change that.
+    pub(super) owners: BTreeMap<String, Owner>,
+    pub(super) fences: BTreeMap<String, u64>,
+    pub(super) open: BTreeMap<CommandId, Open>,
     pub(super) publishing: BTreeMap<CommandId, Publishing>,
-    asked: BTreeMap<Ticket, Asked>,
-    /// Those that lost a subscription before they were told to have it: its batch was not complete.
-    detached: BTreeSet<(u64, String)>,
+    pub(super) asked: BTreeMap<Ticket, Asked>,
+    /// The request that it works on.
+    serving: Option<Ticket>,
     /// The connections that may have something to send.
     pub(super) ready: BTreeSet<u64>,
     /// The time that it was told last, and until when the time of day is not believed.
@@ -74,10 +79,12 @@ impl Hub {
         Self {
             topics: DurableTopics::new(durable),
             life,
-            attached: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            fences: BTreeMap::new(),
+            open: BTreeMap::new(),
             publishing: BTreeMap::new(),
             asked: BTreeMap::new(),
-            detached: BTreeSet::new(),
+            serving: None,
             ready: BTreeSet::new(),
             told: 0,
             wall: None,
@@ -133,6 +140,7 @@ impl World {
         }
         // What is checked is the time that the hub should have been told.
         (hub.told, hub.wall) = (now, Some(self.wall));
+        hub.open.retain(|_, open| open.until > now);
         if self.plant != Some(Plant::ClockNotTold) || !self.rng.chance(30) {
             let now = Instant::from_nanos(now);
             hub.topics.handle_timeout(now, Wall::from_millis(wall));
@@ -208,11 +216,10 @@ impl World {
             .map(|one| one.topic().unwrap_or_default().to_string());
         let topics = topics.collect();
         let held = names.iter().map(|name| {
-            let is_holder = self.book.is_holder(name, hub, conn);
-            self.book
-                .held(name)
-                .filter(|_| is_holder)
-                .map(|(holder, ..)| (holder.incarnation, holder.serial))
+            let owner = self.hubs[hub].owners.get(name)?;
+            let incarnation = self.book.subs.get(name)?.incarnation;
+            let is_own = (owner.by.conn, owner.incarnation) == (conn, incarnation);
+            is_own.then_some((incarnation, owner.serial))
         });
         let held: Vec<Option<(u64, u64)>> = held.collect();
         let sequences = sequences_of(params.as_json());
@@ -232,9 +239,8 @@ impl World {
             }
         }
         if method == DurableMethod::Unsubscribe && self.settings.durable.keep_position {
-            self.book.holders.retain(|name, holder| {
-                !(names.contains(name) && (holder.hub, holder.conn) == (hub, conn))
-            });
+            let is_own = |name: &str| names.iter().any(|own| own == name);
+            self.leave(hub, |name, owner| is_own(name) && owner.by.conn == conn);
         }
         let asked = Asked {
             method,
@@ -242,15 +248,22 @@ impl World {
             sequences,
             held,
             topics,
+            attached: Vec::new(),
         };
         let ticket = Ticket {
             client,
             conn,
             number,
         };
+        self.trace.say(|| {
+            let names = asked.names.join(" ");
+            format!("  {conn} asks hub {hub}: {number} {method:?} {names}")
+        });
         self.hubs[hub].asked.insert(ticket, asked);
+        self.hubs[hub].serving = Some(ticket);
         self.hubs[hub].topics.handle_request(conn, request, ticket);
         self.after(hub)?;
+        self.hubs[hub].serving = None;
         Ok(true)
     }
 
@@ -266,6 +279,14 @@ impl World {
                 self.counts.add(why);
             }
             let (hub, life, since) = (at, self.hubs[at].life, self.hubs[at].told);
+            let timeout = self.settings.durable.store_timeout;
+            let until = timeout.map_or(u64::MAX, |timeout| since + timeout.as_nanos() as u64);
+            let open = Open {
+                command: command.clone(),
+                by: self.hubs[at].serving,
+                until,
+            };
+            self.hubs[at].open.insert(id, open);
             self.store.waiting.push_back(Job {
                 hub,
                 life,
@@ -315,6 +336,7 @@ impl World {
     }
 
     fn take_event(&mut self, at: usize, event: DurableEvent) -> Checked {
+        self.trace.say(|| format!("  hub {at}: {event:?}"));
         match event {
             DurableEvent::Detached {
                 subscription,
@@ -326,12 +348,7 @@ impl World {
                     Detached::Deleted => "consumer: deleted by another",
                     _ => return Err(Check::CursorTrue.broken(format!("{subscription}: {why:?}"))),
                 });
-                if self.book.is_holder(&subscription, at, connection) {
-                    self.book.holders.remove(&*subscription);
-                } else {
-                    let early = (connection, subscription.to_string());
-                    self.hubs[at].detached.insert(early);
-                }
+                self.check_detached(at, &subscription, connection)?;
             }
             DurableEvent::Trimmed {
                 subscription,
@@ -356,6 +373,10 @@ impl World {
             return Err(Check::SettlesOnce.broken(format!("{to:?}")));
         };
         let is_there = self.clients[to.client].conn == Some(to.conn);
+        self.trace.say(|| {
+            let (conn, number) = (to.conn, to.number);
+            format!("  hub {at} answers {conn}: {number} {reply:?}")
+        });
         let reply = match (self.plant, asked.method, reply) {
             (Some(Plant::AckRefused), DurableMethod::Acknowledge, Ok(_)) => {
                 Err(DurableError::NeverDelivered)
@@ -393,11 +414,7 @@ impl World {
         };
         if is_refused {
             self.counts.add("consumer: answer replaced by an error");
-            for name in &asked.names {
-                if self.book.is_holder(name, at, to.conn) {
-                    self.book.holders.remove(name);
-                }
-            }
+            self.leave(at, |_, owner| owner.by == to);
             self.hubs[at].topics.refuse(opens);
         } else {
             self.hubs[at].topics.release(opens);
@@ -423,30 +440,30 @@ impl World {
                 Check::NotBeforeAnswer
                     .that(opens.is_some(), || "an answer that opens nothing".into())?;
                 for name in &asked.names {
-                    let is_lost = self.hubs[at].detached.remove(&(to.conn, name.clone()));
-                    // It may have unsubscribed before the answer.
-                    if is_lost || self.hubs[at].topics.lag(name).is_none() {
+                    let was_attached = asked.attached.contains(name) || !self.has_conn(to, at);
+                    Check::OneConsumer.that(was_attached, || {
+                        format!("{name}: {} of hub {at} does not have it", to.conn)
+                    })?;
+                    let owner = self.hubs[at].owners.get(name);
+                    let Some(owner) = owner.filter(|owner| owner.by == to).cloned() else {
+                        // It has unsubscribed, or another has taken over, before all entries were attached.
                         continue;
-                    }
+                    };
                     let resumed = resumed(result, name).unwrap_or(u64::MAX);
                     let before = self.book.holders.get(name).map(|one| (one.hub, one.conn));
                     let is_free = before.is_none_or(|before| before == (at, to.conn));
-                    Check::OneConsumer.that(is_free || !self.has_conn(to, at), || {
+                    Check::OneConsumer.that(is_free, || {
                         format!("{name}: {before:?} has it, and {} of hub {at}", to.conn)
                     })?;
-                    if self.has_conn(to, at) {
-                        self.serials += 1;
-                        let incarnation = self.hubs[at].attached.get(name);
-                        let holder = Holder {
-                            hub: at,
-                            conn: to.conn,
-                            incarnation: incarnation.copied().unwrap_or_default(),
-                            serial: self.serials,
-                            turn: resumed,
-                            sent: BTreeMap::new(),
-                        };
-                        self.book.holders.insert(name.clone(), holder);
-                    }
+                    let holder = Holder {
+                        hub: at,
+                        conn: to.conn,
+                        incarnation: owner.incarnation,
+                        serial: owner.serial,
+                        turn: resumed,
+                        sent: BTreeMap::new(),
+                    };
+                    self.book.holders.insert(name.clone(), holder);
                     if let Some((_, sub, log)) = self.book.held(name) {
                         let mut passed = sub.cursor.start + 1..=resumed.min(log.last + 1);
                         let wrong = passed.find(|one| !sub.is_over(log, *one));
@@ -485,20 +502,13 @@ impl World {
                     true => "consumer: unsubscribed, position kept",
                     false => "consumer: deleted",
                 });
-                for name in &asked.names {
-                    // It may have attached again since.
-                    let is_left = self.hubs[at].topics.lag(name).is_none();
-                    if is_left && self.book.is_holder(name, at, to.conn) {
-                        self.book.holders.remove(name);
-                    }
-                }
             }
         }
         Ok(())
     }
 
     /// Whether a connection has not ended for its hub.
-    fn has_conn(&self, to: Ticket, at: usize) -> bool {
+    pub(super) fn has_conn(&self, to: Ticket, at: usize) -> bool {
         self.clients[to.client].conn == Some(to.conn) || self.ghosts.contains(&(at, to.conn))
     }
 
@@ -541,13 +551,7 @@ impl World {
             self.counts.add("ack: failed by the store");
             return Ok(());
         }
-        // A connection that attaches again is about to lose what it had.
-        let mut asked = self.hubs[at].asked.iter();
-        let attaches = asked.any(|(by, asked)| {
-            let subscribes = asked.topics.iter().any(|topic| !topic.is_empty());
-            by.conn == to.conn && subscribes && asked.names.iter().any(|own| own == name)
-        });
-        let is_holder = self.book.is_holder(name, at, to.conn) && !attaches;
+        let is_holder = self.book.is_holder(name, at, to.conn);
         let Some((holder, ..)) = self.book.held(name).filter(|_| is_holder && held.is_some())
         else {
             self.counts.add("ack: without being attached");
@@ -569,14 +573,8 @@ impl World {
         error: DurableError,
     ) -> Checked {
         let method = asked.method;
-        if method == DurableMethod::SubscribeBatch {
-            // All or none: what it has replaced is left, too.
-            let topics = &self.hubs[at].topics;
-            self.book.holders.retain(|name, one| {
-                let is_asked = asked.names.contains(name) && (one.hub, one.conn) == (at, to.conn);
-                !is_asked || topics.lag(name).is_some()
-            });
-        }
+        // All or none.
+        self.leave(at, |_, owner| owner.by == to);
         let of_name = |name: &String| {
             super::settings::NAMES
                 .iter()
@@ -704,9 +702,7 @@ impl World {
 
     /// A hub has lost a connection, and knows it.
     pub(super) fn end_connection(&mut self, at: usize, conn: u64) -> Checked {
-        self.book
-            .holders
-            .retain(|_, one| (one.hub, one.conn) != (at, conn));
+        self.leave(at, |_, owner| owner.by.conn == conn);
         self.hubs[at].ready.remove(&conn);
         self.hubs[at].topics.remove_connection(conn);
         self.after(at)

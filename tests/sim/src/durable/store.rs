@@ -243,7 +243,11 @@ impl World {
                 (Command::Attach { subscription, .. }, Completion::Attached { fence, .. }) => {
                     incarnation = self.book.subs[&**subscription].incarnation;
                     for hub in 0..self.hubs.len() {
-                        if hub != job.hub && self.plant != Some(Plant::BothAttached) {
+                        if hub == job.hub {
+                            continue;
+                        }
+                        self.learn_takeover(hub, subscription, *fence);
+                        if self.plant != Some(Plant::BothAttached) {
                             self.counts.add("hub: told of a takeover by another");
                             self.hubs[hub].topics.handle_takeover(subscription, *fence);
                             self.after(hub)?;
@@ -323,9 +327,6 @@ impl World {
         if hub.life != job.life {
             return Ok(true);
         }
-        if let Command::Attach { subscription, .. } = &job.command {
-            hub.attached.insert(subscription.to_string(), incarnation);
-        }
         if let (Command::Append { .. }, Ok(_)) = (&job.command, &outcome) {
             if !hub.publishing.contains_key(&job.id) {
                 self.counts.add("store: late, and its message counts");
@@ -334,7 +335,8 @@ impl World {
         let (at, command) = (job.hub, &job.command);
         self.trace
             .say(|| format!("  hub {at}: {command:?}: {outcome:?}"));
-        hub.topics.handle_completion(job.id, outcome);
+        self.learn(at, job.id, &outcome, incarnation);
+        self.hubs[at].topics.handle_completion(job.id, outcome);
         self.after(job.hub)?;
         Ok(true)
     }
