@@ -11,7 +11,7 @@ use antiphon_net::Context;
 use antiphon_net::http::{HttpConfig, Refusal};
 use antiphon_regressions::LONG;
 use antiphon_regressions::frames::{self, CLOSE, OPENING, PING, PONG, TEXT, masked};
-use antiphon_regressions::served::{EVERYWHERE, Listener, OnePort, Served, User};
+use antiphon_regressions::served::{EVERYWHERE, Listener, On, OnePort, Served, User};
 
 const TOKEN: &str = "Authorization: Bearer s3cret\r\n";
 
