@@ -181,7 +181,7 @@ def leaks(form):
     time.sleep(0.5)
     before = settled(places(pid)[0])
     # On threads the clients that stop half-way hold their places until their deadline: ten seconds a wave.
-    waves = 1 if form == "threads" else 4
+    waves = 2 if form == "threads" else 4
     for _ in range(waves):
         wave(port, 2500)
     first = settled(before[0])
