@@ -199,3 +199,16 @@ fn any_value_but_null_is_a_v1_error() {
         (-32000, "17")
     );
 }
+
+#[test]
+fn an_error_without_its_data_has_its_code_and_message_alone() {
+    let data = Json::parse_str("[1]").unwrap();
+    let made = ErrorObject::new(7, "no").with_data(data);
+    let read = read(r#"{"code":7,"message":"no","data":[1]}"#).unwrap();
+    for error in [made, read] {
+        assert_eq!(
+            written(&error.without_data()),
+            r#"{"code":7,"message":"no"}"#
+        );
+    }
+}
