@@ -1,5 +1,6 @@
 """Examples inside web frameworks, used by curl and by WebSocket libraries of others."""
 
+import functools
 import json
 import re
 import shutil
@@ -22,7 +23,9 @@ class Example:
             raise Skip(f"not built: cargo build -p antiphon-tokio --features http,websocket --example {name}")
         if shutil.which("curl") is None:
             raise Skip("there is no curl")
-        self.process = subprocess.Popen([program, "0"], stderr=subprocess.PIPE, text=True)
+        # It is stopped by an interrupt, which a shell that runs this in the background has its children ignore.
+        heard = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        self.process = subprocess.Popen([program, "0"], stderr=subprocess.PIPE, text=True, preexec_fn=heard)
         self.origin = re.search(r"http://([^/\s]+)", self.process.stderr.readline()).group(1)
 
     def __enter__(self):
