@@ -57,7 +57,7 @@ pub(crate) fn run(run: &mut Run<'_>, preset: Preset, time: Duration, seed: u64) 
             match good.len() {
                 _ if is_cancel => {}
                 ..GOOD_MAX => good.push(case),
-                n => good[usize::try_from(random.next()).unwrap_or(0) % n] = case,
+                n => good[random.below(n)] = case,
             }
             continue;
         };

@@ -187,11 +187,8 @@ impl Talks {
 
 impl Talk {
     fn of(place: &Place, good: &[Case], random: &mut Random) -> Self {
-        let some = |random: &mut Random, n: usize| {
-            usize::try_from(random.next() % n.max(1) as u64).unwrap_or(0)
-        };
         let cases: Vec<Case> = (0..2 + random.next() % (MESSAGES_MAX - 1))
-            .map(|_| good[some(random, good.len())].clone())
+            .map(|_| good[random.below(good.len())].clone())
             .collect();
         let places: Vec<(usize, usize, u8)> = cases
             .iter()
@@ -213,7 +210,7 @@ impl Talk {
                 true => &places,
                 false => &inside,
             };
-            let (at, place, _) = from[some(random, from.len())];
+            let (at, place, _) = from[random.below(from.len())];
             cuts.insert((at, place));
         }
         Self { cases, cuts }

@@ -466,9 +466,7 @@ impl<'de, E: Fault> Key<'de, E> {
     /// Reads a float, or another number, by serde_json.
     fn float<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, E> {
         let number = self.name().raw();
-        if !number.starts_with(|first: char| first == '-' || first.is_ascii_digit())
-            || number.ends_with(' ')
-        {
+        if !is_number(number) || number.ends_with(' ') {
             return Err(misfit());
         }
         let mut reader = plain(number);

@@ -23,6 +23,7 @@ pub mod end;
 pub mod handlers;
 pub mod healing;
 pub mod hostile;
+mod kinds;
 pub mod observer;
 pub mod plant;
 pub mod run;

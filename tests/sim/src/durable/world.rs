@@ -10,6 +10,7 @@ use super::plant::Plant;
 use super::server::Hub;
 use super::settings::{NAMES, Settings, TOPICS};
 use super::store::Store;
+use crate::kinds;
 use crate::runner::{Options, at_step, leftover};
 use crate::trace::Trace;
 
@@ -112,12 +113,8 @@ impl World {
             Some(Plant::Leftover) => leftover(),
             _ => 0,
         };
-        // Runs differ in kind: rare kinds of step are off in 40 of 100 runs, the others in 2.
-        let mut off = 0;
-        for (bit, (_, weight)) in KINDS.iter().enumerate() {
-            let percent = if *weight <= 3 { 40 } else { 2 };
-            off |= u64::from(rng.chance(percent)) << bit;
-        }
+        // Runs differ in kind.
+        let off = kinds::draw_off(&KINDS, &mut rng, (3, 40), 2);
         let settings = Settings::draw(&mut rng);
         let mut world = Self {
             now,
@@ -162,16 +159,10 @@ impl World {
         self.trace.say(|| format!("{:?}", self.settings));
         let drawn = self.rng.within(200, 500);
         let steps = self.options.steps.unwrap_or(drawn);
-        let weights: u64 = KINDS.iter().map(|(_, weight)| weight).sum();
         while self.steps < steps {
             self.steps += 1;
             at_step(self.steps);
-            let mut drawn = self.rng.below(weights);
-            let mut bit = 0;
-            while drawn >= KINDS[bit].1 {
-                drawn -= KINDS[bit].1;
-                bit += 1;
-            }
+            let bit = kinds::draw(&KINDS, &mut self.rng);
             let client = self.rng.size(0, self.clients.len() - 1);
             if self.off >> bit & 1 == 0 {
                 self.trace.mix((bit as u64) << 8 | client as u64);

@@ -15,6 +15,7 @@ use super::plant::Plant;
 use super::serving::{Membership, Plan, Wish};
 use super::settings::{MAX_MESSAGE_BYTES, Settings};
 use super::side::{Side, reset};
+use crate::kinds;
 use crate::runner::{Options, at_step};
 use crate::trace::Trace;
 use antiphon_test_support::random::Random;
@@ -142,12 +143,8 @@ impl World {
             }
         });
         let links = links.collect();
-        // Runs differ in kind: rare kinds of step are off in 60 of 100 runs, the others in 6.
-        let mut off = 0;
-        for (bit, (_, weight)) in KINDS.iter().enumerate() {
-            let percent = if *weight <= 2 { 60 } else { 6 };
-            off |= u64::from(rng.chance(percent)) << bit;
-        }
+        // Runs differ in kind.
+        let off = kinds::draw_off(&KINDS, &mut rng, (2, 60), 6);
         Self {
             rng,
             now: 0,
@@ -167,16 +164,10 @@ impl World {
     pub(super) fn safety(&mut self) -> Checked {
         let drawn = self.rng.within(120, 260);
         let steps = self.options.steps.unwrap_or(drawn);
-        let weights: u64 = KINDS.iter().map(|(_, weight)| weight).sum();
         while self.steps < steps {
             self.steps += 1;
             at_step(self.steps);
-            let mut drawn = self.rng.below(weights);
-            let mut bit = 0;
-            while drawn >= KINDS[bit].1 {
-                drawn -= KINDS[bit].1;
-                bit += 1;
-            }
+            let bit = kinds::draw(&KINDS, &mut self.rng);
             let link = self.rng.below(self.links.len() as u64) as usize;
             let at = self.rng.below(2) as usize;
             if self.off >> bit & 1 == 0 {

@@ -15,6 +15,7 @@ use super::hub::Hub;
 use super::plant::Plant;
 use super::settings::{self, Settings, TOPICS};
 use super::wire_book::{Made, WireBook};
+use crate::kinds;
 use crate::runner::{Options, at_step, leftover};
 use crate::sessions::pipe::{Ears, Pipe, WireKind};
 use crate::trace::Trace;
@@ -123,12 +124,8 @@ impl World {
         if options.plant == Some(Plant::Leftover) {
             now += leftover();
         }
-        // Runs differ in kind: rare kinds of step are off in 40 of 100 runs, the others in 3.
-        let mut off = 0;
-        for (bit, (_, weight)) in KINDS.iter().enumerate() {
-            let percent = if *weight <= 4 { 40 } else { 3 };
-            off |= u64::from(rng.chance(percent)) << bit;
-        }
+        // Runs differ in kind.
+        let off = kinds::draw_off(&KINDS, &mut rng, (4, 40), 3);
         let mut world = Self {
             hub: Hub::new(settings::topics(&mut rng), options.plant),
             now,
@@ -187,16 +184,10 @@ impl World {
     pub(super) fn safety(&mut self) -> Checked {
         let drawn = self.rng.within(150, 400);
         let steps = self.options.steps.unwrap_or(drawn);
-        let weights: u64 = KINDS.iter().map(|(_, weight)| weight).sum();
         while self.steps < steps {
             self.steps += 1;
             at_step(self.steps);
-            let mut drawn = self.rng.below(weights);
-            let mut bit = 0;
-            while drawn >= KINDS[bit].1 {
-                drawn -= KINDS[bit].1;
-                bit += 1;
-            }
+            let bit = kinds::draw(&KINDS, &mut self.rng);
             let link = self.rng.size(0, self.links.len() - 1);
             let at = self.rng.size(0, 1);
             if self.off >> bit & 1 == 0 {
